@@ -3,6 +3,7 @@
 import logging
 import sys
 import traceback
+from typing import Any
 
 import typer
 
@@ -58,9 +59,14 @@ def _usage_message(error: typer.TyperException) -> str:
         if any(option in item.opts for item in context.command.params):
             return f"{message} Did you mean '{option}'?"
         return f"{message} Commands: {', '.join(context.command.commands)}."
-    if type(error).__name__ != "MissingParameter":
-        return message
+    return _missing(message, context) if type(error).__name__ == "MissingParameter" else message
+
+
+def _missing(message: str, context: Any) -> str:
+    """Return which parameters are missing: all of them, or what the only one is."""
     absent = [item for item in context.command.params if item.required and item.name not in context.params]
+    if len(absent) == 1 and absent[0].param_type_name == "argument":
+        return f"{message.rstrip('.')}: {absent[0].help.rstrip('.')}."
     if len(absent) < 2:
         return message
     return f"Missing {', '.join(item.get_error_hint() for item in absent)}."

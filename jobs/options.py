@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING
 from importlib.resources import files
@@ -18,6 +19,15 @@ from pipelines.errors import UsageError
 
 Flags = TypeVar("Flags")
 
+LOCATIONS = (
+    *("baseline", "column_map", "columns", "data", "eee", "evil", "folder", "fresh", "history", "like", "models_file"),
+    *("out", "out_a", "out_b", "output", "policy", "predictions", "prompts", "source", "summary", "suspects", "to"),
+    "uri",
+)
+"""Parameters that are files, folders or addresses; in a file of flags their relative paths begin beside it."""
+_ON_THE_CLUSTER = (("submit", "data"), ("submit", "out"))  # stay relative, and are refused: no folder here is meant
+PAIRS = ("human", "scorers")  # parameters `NAME=LOCATION`
+_NO_PATH = re.compile(r"published(:.*)?|~.*|", re.DOTALL)
 GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, accepted after the command as well
 
 
@@ -168,8 +178,11 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
         name = str(known_names[flag].name)
         if name in settings:
             raise UsageError(f"--config {value}: {_flag_of(known_names[flag])!r} is given twice, once as {str(key)!r}")
+        parameter = known_names[flag]
         try:
-            settings[name] = _as_flag(setting, multiple=known_names[flag].multiple)
+            given = _as_flag(setting, multiple=parameter.multiple or parameter.nargs == -1)
+            is_here = (ctx.command.name, name) not in _ON_THE_CLUSTER
+            settings[name] = _beside(value.absolute().parent, name, given) if is_here else given
         except ValueError as error:
             raise UsageError(f"--config {value}: {key}: {error}") from error
     ctx.default_map = {**(ctx.default_map or {}), **settings}
@@ -191,11 +204,34 @@ def _as_flag(value: Any, *, multiple: bool) -> Any:
     return [str(item) for item in values] if multiple else ",".join(str(item) for item in values)
 
 
+def _beside(folder: Path, parameter: str, value: Any) -> Any:
+    """Return a value of a file of flags, its relative paths made absolute: they begin in the file's folder."""
+    if isinstance(value, list):
+        return [_beside(folder, parameter, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if parameter in LOCATIONS:
+        return _absolute(folder, value)
+    if parameter in PAIRS:
+        name, _, location = value.partition("=")
+        is_there = parameter != "scorers" or (folder / location.partition(":")[0]).exists()  # else it is a hub id
+        return f"{name}={_absolute(folder, location)}" if location and is_there else value
+    parts = value.split(",")  # of names of models some may be folders
+    return ",".join(_absolute(folder, part) if part.startswith(("./", "../")) else part for part in parts)
+
+
+def _absolute(folder: Path, location: str) -> str:
+    from pipelines.storage.backend import is_remote, location_problem
+
+    is_address = "://" in location or is_remote(location) or bool(location_problem(location))
+    return location if is_address or _NO_PATH.fullmatch(location) else str(folder / location)
+
+
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="YAML file of these flags; the command line overrides it.",
+        help="YAML file of these flags, whose paths begin beside it; the command line overrides it.",
         callback=_load_config,
         is_eager=True,
     ),

@@ -35,7 +35,8 @@ def commands_page() -> str:
     group: Any = typer.main.get_command(app)
     about = (
         "Every command takes `--config FILE.yaml` with the same flags as keys, which the command line overrides, and "
-        "`--log-format json`, which writes log lines as JSON objects. Flags may be written with `-` or `_`. "
+        "`--log-format json`, which writes log lines as JSON objects. Relative paths in such a file begin in its "
+        "folder. Flags may be written with `-` or `_`. "
         "Exit codes: [exit codes](exit-codes.md)."
     )
     return page("Commands", about, *(_command(name, command) for name, command in all_commands(group)))

@@ -27,10 +27,9 @@ def compare(
     from pipelines.storage.store import Store
 
     if explained:
-        if (out_b is None) != published:
-            raise UsageError("--explain needs two sides: outputs, OUT:MODEL, a harness's log, or published[:ROW]")
+        if published and out_b is not None:
+            raise UsageError("--published compares one output with the papers")
         refuse({"margin": margin is not None}, "only with OUT --published")
-        refuse({"models": models}, "--explain takes the models of outputs as OUT:MODEL")
         from jobs.decisions.explain import explain
         from pipelines.decisions.explain.create import Selection
         from pipelines.decisions.explain.readings import READINGS
@@ -44,7 +43,7 @@ def compare(
             data=data or "",
             tool=tool,
         )
-        explain(out_a, out_b or "published", selection, as_json=json)
+        explain(out_a, "published" if published else out_b, selection, names(models), as_json=json)
         return
     flags = {"metric": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings, "reading": reading}
     refuse({**flags, "data": data, "from": tool}, "only with --explain; without it all that both scored is compared")

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 def ingest(
     benchmark: str,
-    source: str,
     data: str,
+    source: str | None = None,
     column_map: Path | None = None,
     name: str | None = None,
     kind: str | None = None,
@@ -33,6 +33,7 @@ def ingest(
     """Read a benchmark as distributed, validate every row, write canonical shards."""
     from pipelines.storage.store import Store
 
+    source = _checked_source(benchmark, source, name, data)
     if benchmark == "table":
         refuse({"column-map": column_map}, "a table takes --columns FILE.yaml, which may say more")
     else:
@@ -63,6 +64,25 @@ def ingest(
     names = ("benchmark", "samples", "rejected", "media", "dataset_fingerprint")
     counts = f"{manifest.samples} samples, {manifest.media} media, {manifest.rejected} rejected -> {where}"
     print_result(json, {**{name: getattr(manifest, name) for name in names}, "data": where}, counts)
+
+
+def _checked_source(benchmark: str, source: str | None, name: str | None, data: str) -> str:
+    """Return the source; UsageError if there is none, or if a table stands in the place of a benchmark."""
+    from pipelines.benchmarks import benchmark_names, unknown_name
+    from pipelines.benchmarks.table.files import ENDINGS
+
+    if benchmark in ("table", *benchmark_names()):
+        if source is None:
+            flags = f"--as {name or 'NAME'} --data {data}" if benchmark == "table" else f"--data {data}"
+            example = f"vlmsweep ingest {benchmark} SOURCE {flags}"
+            raise UsageError(f"ingest {benchmark}: name the source, as in `{example}`")
+        return source
+    table = source or benchmark
+    own_name = name or (benchmark if source else "NAME")
+    hint = f"your own questions? `vlmsweep ingest table {table} --as {own_name} --data {data}`"
+    if table.lower().endswith(ENDINGS):
+        raise UsageError(f"{benchmark!r} is no benchmark; {hint}")
+    raise UsageError(f"{unknown_name('benchmark', benchmark, benchmark_names())}; {hint}".replace("?; ", "? "))
 
 
 def _read_benchmark(

@@ -27,8 +27,9 @@ from jobs.finetune.command import finetune
 from jobs.options import group_of, with_common_flags
 from jobs.site.command import site
 
-_SWEEP = "--models qwen2.5-vl-3b --benchmarks maia --data data --out out"
-_COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an example
+_WHAT = "--models qwen2.5-vl-7b --benchmarks maia"
+_SWEEP = f"{_WHAT} --data data --out out"
+_COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an example; capitals are the user's
     (list_, "list models"),
     (ingest, "ingest maia MAIA_FOLDER --data data"),
     (run, f"run {_SWEEP} --limit 100"),
@@ -36,21 +37,21 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (score, f"score {_SWEEP} --judge qwen2.5-7b"),
     (report, f"report {_SWEEP}"),
     (status, "status out"),
-    (compare, "compare out other-out"),
-    (gate, "gate out --policy policy.yaml --baseline last-release"),
+    (compare, "compare out OTHER_OUT"),
+    (gate, "gate out --policy POLICY.yaml --baseline LAST_OUT"),
     (power, "power out --difference 0.02"),
     (stress, f"stress {_SWEEP} --conditions order,letters"),
-    (twin, "twin out twin-out"),
-    (items, "items out other-out --to items"),
+    (twin, "twin out TWIN_OUT"),
+    (items, "items out OTHER_OUT --to items"),
     (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
     (leaderboard, "leaderboard out --to leaderboard"),
     (audit, "audit mate"),
-    (submit, f"submit {_SWEEP} --address http://127.0.0.1:8265"),
+    (submit, f"submit {_WHAT} --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265"),
     (nightly, "nightly --models open --data data --out out --budget-usd 50"),
     (generate, "generate mate --examples 100 --out mate"),
-    (finetune, "finetune vflute --variant vf --data data --out tuned"),
-    (doctor, "doctor --models qwen2.5-vl-3b"),
-    (serve, "serve qwen2.5-vl-3b --no-key"),
+    (finetune, "finetune vflute --variant vf --data VFLUTE_FOLDER --out tuned"),
+    (doctor, "doctor --models qwen2.5-vl-7b"),
+    (serve, "serve qwen2.5-vl-7b --no-key"),
     (view, "view out"),
     (site, "site out --to site"),
     (demo, "demo --out demo-out"),

@@ -9,7 +9,7 @@ from jobs.tables import table
 from pipelines.clean_text import counted
 from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_sides
 from pipelines.decisions.explain.published import explain_published
-from pipelines.decisions.explain.sides import OutputSide, read_side
+from pipelines.decisions.explain.sides import LogSide, OutputSide, of_model, read_side, side_pairs
 from pipelines.decisions.explain.split import Explanation, StageShare
 from pipelines.errors import UsageError
 
@@ -29,17 +29,29 @@ _TITLES: Final = {
 }
 
 
-def explain(a: str, b: str, selection: Selection, *, as_json: bool) -> None:
-    """Explain the numbers of two sides, and print it."""
-    first = read_side(a)
-    if b == PUBLISHED or b.startswith(f"{PUBLISHED}:"):
-        if not isinstance(first, OutputSide):
-            raise UsageError("published: A is the --out of a run, or OUT:MODEL")
-        numbers = explain_published(first, b.partition(":")[2], selection)
+def explain(a: str, b: str | None, selection: Selection, models: Sequence[str], *, as_json: bool) -> None:
+    """Explain the numbers of two sides, or of the models of one output, and print it."""
+    if b is not None and (b == PUBLISHED or b.startswith(f"{PUBLISHED}:")):
+        side = read_side(a)
+        sides = [of_model(side, model) for model in models] or [side]
+        numbers = [number for first in sides for number in _of_published(first, b, selection)]
     else:
-        numbers = explain_sides(first, read_side(b), selection)
-    lines = (line for index, number in enumerate(numbers) for line in [*([""] if index else []), *_lines(number)])
+        pairs = side_pairs(a, b, models)
+        numbers = [number for first, second in pairs for number in explain_sides(first, second, selection)]
+    labels = [(number.explanation.label_a, number.explanation.label_b) for number in numbers]
+    lines = list[str]()
+    for number, sides_shown in zip(numbers, labels, strict=True):
+        lines += [""] if lines else []
+        if len({*labels}) > 1:
+            lines.append("; ".join(label.replace(", ", ": ", 1) for label in sides_shown))
+        lines += _lines(number)
     print_result(as_json, [row for number in numbers for row in _json_rows(number)], *lines)
+
+
+def _of_published(side: OutputSide | LogSide, row: str, selection: Selection) -> list[ExplainedNumber]:
+    if not isinstance(side, OutputSide):
+        raise UsageError("published: A is the --out of a run, or OUT:MODEL")
+    return explain_published(side, row.partition(":")[2], selection)
 
 
 def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
-from pipelines.import_logs.files import UnreadableError, json_lines
+from pipelines.import_logs.files import json_lines
 from pipelines.import_logs.records import Logged, LoggedAnswer, ids_of, message_text, text, verdict
 
 _SIMILARITIES: Final = ("rouge", "bleu", "meteor", "cider", "anls")  # measures of likeness, which are no verdicts

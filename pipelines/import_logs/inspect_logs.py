@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from pipelines.benchmarks.foreign_files.archives import Archive, UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.import_logs.files import Archive, UnreadableError, json_file, parse
+from pipelines.import_logs.files import json_file, open_archive, parse
 from pipelines.import_logs.records import (
     Logged,
     LoggedAnswer,
@@ -30,7 +31,7 @@ def is_log(value: object) -> bool:
 
 def read_archive(path: Path) -> Iterator[Logged]:
     """Yield the answers of an `.eval` file."""
-    with Archive(path) as archive:
+    with open_archive(path) as archive:
         model = ""
         for name in _HEADERS:
             if not model and name in archive.names:

@@ -5,9 +5,10 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Final
 
+from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.import_logs.files import UnreadableError, json_file, json_lines
+from pipelines.import_logs.files import json_file, json_lines
 from pipelines.import_logs.records import (
     Logged,
     LoggedAnswer,

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from models.errors import suggest
+from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.errors import UsageError
 from pipelines.import_logs import evalscope, inspect_logs, lm_eval, vlmevalkit
-from pipelines.import_logs.files import MAX_JSON, UnreadableError, json_file, json_lines
+from pipelines.import_logs.files import MAX_JSON, json_file, json_lines
 from pipelines.import_logs.records import Logged, LoggedAnswer
 
 _MAX_FILES: Final = 10_000

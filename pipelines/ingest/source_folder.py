@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 MAX_PATH, MAX_NAME = 1000, 255  # characters of a path and bytes of a name that file systems and object stores accept
 MAX_FILE_BYTES = 1 << 30  # limit of a video or picture; files are read whole
 MAX_BYTES_BY_EXTENSION = {
-    **dict.fromkeys((".json", ".csv", ".txt"), 256 << 20),
-    **dict.fromkeys((".jsonl", ".parquet"), 4 << 30),
+    **dict.fromkeys((".json", ".csv", ".txt", ".xlsx"), 256 << 20),
+    **dict.fromkeys((".jsonl", ".parquet", ".arrow"), 4 << 30),
 }  # files that are parsed whole, to some twenty times their size; the largest known have 7 MB and 1 GB
 
 
@@ -37,7 +37,11 @@ class Folder:
         self.decoder = Decoder()
         self._by_form: dict[str, str] | None = None  # paths by their composed Unicode forms, once one is needed
         if not is_remote(self.uri) and not Path(self.uri).is_dir():
-            raise SourceError(f"{self.uri}: no such folder")
+            path = Path(self.uri)
+            absent = "no such file or folder" if path.suffix else "no such folder"
+            raise SourceError(
+                f"{self.uri}: {'not a folder; give the folder that it is in' if path.exists() else absent}"
+            )
         self._root = os.path.realpath(self.uri)
         # The hub's cache keeps the files of a snapshot beside it; files of a data set there are no links themselves.
         cache, snapshots, _ = self._root.rpartition("/snapshots/")

@@ -71,9 +71,9 @@ def _rows_of(name: str) -> tuple[Callable[[Path], bytes], Callable[[bytes, Path]
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     if file.suffix == ".eval":
-        from pipelines.import_logs.files import Archive
+        from pipelines.import_logs.files import open_archive
 
-        with Archive(file) as archive:
+        with open_archive(file) as archive:
             return [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")][:_ROWS]
     if file.suffix == ".json":
         value = json.loads(file.read_bytes())

@@ -122,6 +122,62 @@ def _unpie_seed(folder: Path) -> bytes:
     return "\n".join(json.dumps({**unpie_source.row("homographic", n), **pictures}) for n in range(4)).encode()
 
 
+def _table(file: str) -> Callable[[bytes, Path], None]:
+    def parse(content: bytes, folder: Path) -> None:
+        from pipelines.benchmarks.table.columns_file import ColumnsFile
+        from pipelines.benchmarks.table.files import find_files
+        from pipelines.benchmarks.table.survey import survey
+        from pipelines.ingest.source_folder import Folder
+
+        (folder / file).write_bytes(content)
+        source = Folder(str(folder))
+        files = find_files(source, "" if file == "state.json" else file, "")
+        table = survey(source, files, name="mine", kind="text", split="", given=ColumnsFile())
+        for _ in table.read(source, {}):
+            pass
+
+    return parse
+
+
+def _arrow_seed(_: Path) -> bytes:
+    import pyarrow as pa
+
+    from tests.support.saved_datasets import arrow
+
+    rows = [
+        {"question": f"q{n}", "answer": ["a"], "image": {"bytes": b"\x89PNG", "path": None}, "at": None}
+        for n in range(9)
+    ]
+    return arrow(pa.Table.from_pylist(rows), rows=4)
+
+
+def _state_seed(folder: Path) -> bytes:
+    (folder / "data-00000-of-00001.arrow").write_bytes(_arrow_seed(folder))
+    return json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_split": "test"}).encode()
+
+
+def _workbook_seed(_: Path) -> bytes:
+    from tests.support.saved_datasets import workbook
+
+    return workbook([["id", "question", "answer"], *([n, f"q{n}", (43861, 0)] for n in range(9))])
+
+
+def _chat_seed(_: Path) -> bytes:
+    parts = [{"type": "image", "image": "a.png"}, {"type": "text", "text": "Which?"}]
+    turns = [{"role": "user", "content": parts}, {"role": "assistant", "content": "red"}]
+    return "\n".join(json.dumps({"id": n, "messages": turns}) for n in range(4)).encode()
+
+
+def _llava_seed(_: Path) -> bytes:
+    turns = [{"from": "human", "value": "<image>\nWhich?"}, {"from": "gpt", "value": "red"}]
+    return json.dumps(
+        [
+            {"id": n, "image": "a.png", "conversations": [*turns, {**turns[0], "value": "Sure?"}, turns[1]]}
+            for n in range(4)
+        ]
+    ).encode()
+
+
 SOURCE_PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path], None]]] = {
     "MAIA's questions": (_maia_seed, _of_source("maia", "data.json")),
     "MATE's rows": (_mate_seed, _of_source("mate", "mm_0shot.jsonl")),
@@ -130,6 +186,11 @@ SOURCE_PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path],
     "VAGUE's hub": (_vague_hub_seed, _of_source("vague", "data/train-00000-of-00001.parquet", "vague-hub")),
     "V-FLUTE's rows": (_vflute_seed, _of_source("vflute", "vflute-v2-test.json")),
     "V-FLUTE's hub": (_vflute_hub_seed, _of_source("vflute", "data/test-00000-of-00001.parquet", "vflute-hub")),
+    "Arrow": (_arrow_seed, _table("q.arrow")),
+    "state of save_to_disk": (_state_seed, _table("state.json")),
+    "workbook": (_workbook_seed, _table("q.xlsx")),
+    "chat lines": (_chat_seed, _table("q.jsonl")),
+    "LLaVA's conversations": (_llava_seed, _table("q.json")),
     "people's table": (_people_seed, _people("vague", "people.csv")),
     "people's form": (_form_seed, _people("vague", "form.json")),
     "people's lines": (_authors_people_seed, _people("mate", "mm_0shot_human.jsonl")),

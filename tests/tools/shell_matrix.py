@@ -161,7 +161,7 @@ def _examples(group: Any, prefix: str) -> Iterator[tuple[str, list[str]]]:
             yield from _examples(command, f"{prefix}{name} ")
             continue
         example = (
-            command.epilog.rpartition("vlmsweep ")[2].replace("qwen2.5-vl-3b", "local").replace("qwen2.5-7b", "local")
+            command.epilog.rpartition("vlmsweep ")[2].replace("qwen2.5-vl-7b", "local").replace("qwen2.5-7b", "local")
         )
         example = example.replace("--models open", "--models local")
         options = {option for parameter in command.params for option in parameter.opts}
@@ -192,11 +192,11 @@ class Shell:
         source = write_source(self.folder / "MAIA_FOLDER", 2, 2)
         ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(self.folder / "data")))
         (self.folder / "models.yaml").write_text(MODELS.format(url=url, tiny=TRAINED_MODEL))
-        (self.folder / "policy.yaml").write_text(POLICY)
+        (self.folder / "POLICY.yaml").write_text(POLICY)
         run = "run --models local,random,r1,r2,r3 --models-file models.yaml --benchmarks maia --settings 1-frame"
         command = [sys.executable, "-m", "jobs.cli", *shlex.split(run), "--data", "data", "--out", "out"]
         subprocess.run(command, check=True, cwd=self.folder, env=self.environment, capture_output=True)
-        for copy in ("other-out", "last-release"):
+        for copy in ("OTHER_OUT", "LAST_OUT"):
             shutil.copytree(self.folder / "out", self.folder / copy)
 
     def end(self, name: str, arguments: Sequence[str], variables: Mapping[str, str], redirection: str = "") -> End:

@@ -67,7 +67,7 @@ WITHOUT_EXIT_CODE = {
     "pipelines.benchmarks.table.files.RepeatedNameError",  # becomes a SourceError with its file
     "pipelines.ingest.ingest._TooLongError",  # becomes a rejected row
     "models.strict_yaml._RefusedError",
-    "pipelines.import_logs.files.UnreadableError",  # become listed rows, or a UsageError
+    "pipelines.benchmarks.foreign_files.archives.UnreadableError",  # become listed rows, or a UsageError or SourceError
     "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError

@@ -10,13 +10,14 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import BinaryIO, Final
 
 MAX_LINE_CHARS: Final = 128 << 20  # of a row in one line: a picture as base64 may have tens of millions
 _MAX_ROW_LINES: Final = 1000
 _CHUNK: Final = 1 << 20
 _DELIMITERS: Final = "\t,;|"
+_NAMES: Final = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a bar"}
 _QUOTED = re.compile(r'"[^"]*+"')
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -118,7 +119,7 @@ class DelimitedRows:
                 continue
             if len(fields) == (columns or len(fields)):
                 return fields
-            problem = f"{len(fields)} columns, the header has {columns}"
+            problem = self._miscounted(fields, columns)
         is_damaged, has_next = "readable" in problem, len(lines) > 1 and self._is_row(lines[-1], columns)
         if is_damaged and len(lines) > 1 and not has_next:
             fields = next(csv.reader(lines, delimiter=self._delimiter))
@@ -131,6 +132,12 @@ class DelimitedRows:
         if is_damaged and len(lines) == 1 and len(raw) == columns:
             return raw  # text that begins with a quotation and goes on after it, not quoted at all
         return ValueError(problem)
+
+    def _miscounted(self, fields: Sequence[str], columns: int) -> str:
+        problem = f"{len(fields)} fields, the header has {columns} columns"
+        if len(fields) > columns and not any(fields[columns:]):
+            problem += f"; does each row end with {_NAMES[self._delimiter]}?"
+        return problem
 
     def _is_row(self, line: str, columns: int) -> bool:
         try:

@@ -27,7 +27,7 @@ _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
     """Yield the media of a cell in order; ValueError for a value that is none."""
-    for value in _values(cell):
+    for value in media_values(cell):
         if isinstance(value, dict):
             yield _of_struct(value, where)
         elif isinstance(value, bytes | bytearray):
@@ -39,7 +39,8 @@ def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
             raise ValueError(problem)  # noqa: TRY004 - callers catch one class
 
 
-def _values(cell: Any) -> list[Any]:
+def media_values(cell: Any) -> list[Any]:
+    """Return what a cell holds, one value for each picture or clip; ValueError for a broken list."""
     if isinstance(cell, str) and cell.lstrip().startswith("["):
         if (files := listed(cell)) is None:
             raise ValueError(f"the list of media {cell.strip()[:40]!r} is none; write it as JSON text")

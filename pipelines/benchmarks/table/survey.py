@@ -13,7 +13,8 @@ from pipelines.benchmarks.readers.short_answers import spelled
 from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
-from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, is_ansi
+from pipelines.benchmarks.table.conversations import Conversations, conversations_of
+from pipelines.benchmarks.table.files import FileRow, TableFile, TableFiles, remarks
 from pipelines.benchmarks.table.kinds import KIND_FACTS, check_headline, check_prompt, without_letters
 from pipelines.benchmarks.table.left_over import check_left_over
 from pipelines.benchmarks.table.media import is_empty
@@ -26,6 +27,7 @@ from pipelines.benchmarks.table.rows import (
     options_of,
     yes_or_no,
 )
+from pipelines.clean_text import counted
 from pipelines.errors import SourceError
 
 MAX_LABELS: Final = 100
@@ -116,7 +118,7 @@ class TableSource:
             reader = RowReader(
                 definition=self.definition, file=path, before=count, split=split, media_optional=optional
             )
-            for where, row in TableFile(source, path).rows():
+            for where, row in TableFile(source, path, self.files.conversations).rows():
                 count += 1
                 if (item := reader.read(where, row)) is not None:
                     yield item
@@ -126,6 +128,13 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     """Return the source of a table with its definition; SourceError where it has none."""
     where = f"{source.uri}/{files.paths[0]}"
     columns = _columns(source, files)
+    notices = [remark for path in files.paths for remark in remarks(source, path)]
+    if talk := conversations_of(columns, given, where):
+        if earlier := _with_earlier_turns(source, files, talk):
+            notices.append(f"{counted(earlier, 'row')} of several exchanges: the earlier turns are in the question")
+        files = replace(files, conversations=talk)
+        columns = [*dict.fromkeys((*columns, *_columns(source, files)))]
+        columns.remove(talk.column)
     roles = find_columns(columns, given.columns, where)
     if "answer" not in roles:
         raise SourceError(
@@ -140,7 +149,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if len(labels) > MAX_LABELS:
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
-    first_index, notices = _first_index(answers) if chosen == "choice" else (0, [])
+    first_index, of_indices = _first_index(answers) if chosen == "choice" else (0, [])
+    notices += of_indices
     if chosen == "choice" and answers.equal_options:
         notices.append(f"{answers.equal_options:,} of {answers.rows:,} rows have two equal options and are rejected")
     if chosen == "label" and answers.respelled:
@@ -153,11 +163,6 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
             for name, count in counts.items()
             if name != chosen and answers.rows / 2 < count < answers.rows
         ]
-    notices += [
-        f"{path}: not UTF-8, read as Windows-1252; if letters are wrong, save it as UTF-8"
-        for path in files.paths
-        if is_ansi(source, path)
-    ]
     definition = TableDefinition(
         name=name,
         kind=chosen,
@@ -182,21 +187,31 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
 
 def _rows(source: Source, files: TableFiles, columns: Sequence[str] = ()) -> Iterator[FileRow]:
     for path in files.paths:
-        yield from TableFile(source, path).rows(columns)
+        yield from TableFile(source, path, files.conversations).rows(columns)
+
+
+def _with_earlier_turns(source: Source, files: TableFiles, talk: Conversations) -> int:
+    count = 0
+    for _, row in _rows(source, files, (talk.column,)):
+        with suppress(ValueError):  # a damaged row is rejected when it is read
+            count += not isinstance(row, ValueError) and talk.has_earlier_turns(row)
+    return count
 
 
 def _columns(source: Source, files: TableFiles) -> list[str]:
     detected: dict[str, None] = {}
     problem = ""
-    for where, row in _rows(source, files):
+    talk = files.conversations
+    for where, row in _rows(source, files, (talk.column,) if talk else ()):
         if isinstance(row, ValueError):
-            problem = problem or f"; {where}: {row}"
+            problem = problem or f"{where}: {row}"
         else:
+            problem = problem or ("" if row else f"{where}: no fields")
             detected.update(dict.fromkeys(row))
-            if not files.paths[0].lower().endswith((".json", ".jsonl")):  # there each row names its own
+            if not talk and not files.paths[0].lower().endswith((".json", ".jsonl")):  # there each row names its own
                 break
     if not detected:
-        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read{problem}")
+        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read; {problem or 'it holds none'}")
     return list(detected)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 from models.errors import suggest
@@ -50,6 +51,51 @@ def read_side(text: str) -> OutputSide | LogSide:
         if not is_remote(place) and Path(place).expanduser().exists():
             return LogSide(Path(place).expanduser(), model)
     raise UsageError(f"{text}: neither the --out of a run, nor OUT:MODEL, nor a log of another harness")
+
+
+def side_pairs(a: str, b: str | None, models: Sequence[str]) -> list[tuple[OutputSide | LogSide, OutputSide | LogSide]]:
+    """Return which sides are compared: `models` choose as in `compare` without --explain.
+
+    Of two sides one model is of both, two are one of each. Of one output (`b` is None) all pairs of those named, or of
+    all models that share a benchmark. Raises UsageError for a model that is not there, or that is named twice.
+    """
+    first = read_side(a)
+    if b is None:
+        return _pairs_of_one(first, models)
+    second = read_side(b)
+    if len(models) > 2:
+        raise UsageError("--models: give one model, or two: one of each side")
+    return [(of_model(first, models[0]), of_model(second, models[-1]))] if models else [(first, second)]
+
+
+def _pairs_of_one(
+    side: OutputSide | LogSide, models: Sequence[str]
+) -> list[tuple[OutputSide | LogSide, OutputSide | LogSide]]:
+    if not isinstance(side, OutputSide) or side.model:
+        raise UsageError("--explain needs two sides: outputs, OUT:MODEL, a harness's log, or published[:ROW]")
+    tested: dict[str, set[str]] = {}
+    for entry in side.run.entries if models else side.entries:
+        tested.setdefault(entry.model, set()).add(entry.benchmark)
+    names = models or sorted(tested)
+    check_names("model", names, sorted(tested))
+    if len(names) < 2:
+        raise UsageError(
+            f"only one model, {', '.join(names)}, of one output; name a second output, or two with --models"
+        )
+    pairs = [(one, other) for one, other in combinations(names, 2) if tested[one] & tested[other]]
+    if not pairs:
+        raise UsageError(f"{side.out.uri}: no two of {', '.join(names)} have a benchmark in common")
+    return [(of_model(side, one), of_model(side, other)) for one, other in pairs]
+
+
+def of_model(side: OutputSide | LogSide, model: str) -> OutputSide | LogSide:
+    """Return a side of one model; UsageError if it is not there, or another one is named already."""
+    if side.model:
+        raise UsageError(f"--models {model}: {side.model} is named already, as OUT:MODEL; name each side once")
+    if isinstance(side, LogSide):
+        return LogSide(side.path, model)
+    check_names("model", [model], sorted({entry.model for entry in side.run.entries}))
+    return OutputSide(side.out, side.run, model)
 
 
 def _splits(text: str) -> Iterator[tuple[str, str]]:

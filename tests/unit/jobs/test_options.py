@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import typer
 
+from jobs.cli.compare import compare as compare_command
 from jobs.cli.main import app, run
 from jobs.cli.run import run as run_command
 from jobs.cli.serve import serve as serve_command
-from jobs.options import names, row_of, with_common_flags
+from jobs.cli.view import view as view_command
+from jobs.options import LOCATIONS, PAIRS, names, row_of, with_common_flags
 from models.spec import ModelSpec
 from tests.support.paths import ROOT
 
@@ -71,12 +74,83 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
         "prompt_version: a=b\nscorer:\nseed: 7\ndry-run: yes\njudge: a,b\ncaptioner: [a, b]\n",
     )
     assert names(flags["judge"]) == names(flags["captioner"]) == ("a", "b")
-    assert (flags["models"], flags["benchmarks"], flags["data"]) == ("2026-13-45", "maia,mate", "2026-01-02")
-    assert (flags["out"], flags["limit"], flags["sample_ids"]) == ("1e3", "1:30", ["010", "1_0"])
+    assert (flags["models"], flags["benchmarks"]) == ("2026-13-45", "maia,mate")
+    assert (flags["data"], flags["out"]) == (str(tmp_path / "2026-01-02"), str(tmp_path / "1e3"))
+    assert (flags["limit"], flags["sample_ids"]) == ("1:30", ["010", "1_0"])
     assert (flags["prompt_versions"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
     assert not flags["scorers"]
     flags = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
     assert (flags["model"], flags["port"], flags["idle_s"], flags["no_key"]) == ("random", 80, 1.5, True)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "taken_as"),
+    [
+        ("data", "data", "{folder}/data"),
+        ("data", "../d", "{folder}/../d"),
+        ("data", "s3://bucket/data", "s3://bucket/data"),
+        ("data", "s3:/mistyped", "s3:/mistyped"),
+        ("out", "/elsewhere/out", "/elsewhere/out"),
+        ("out", "~/out", "~/out"),
+        ("models-file", "[seers.yaml, /etc/other.yaml]", ["{folder}/seers.yaml", "/etc/other.yaml"]),
+        ("prompts", "prompts", "{folder}/prompts"),
+        ("human", "[maia=answers.csv, vague=s3://bucket/x]", ["maia={folder}/answers.csv", "vague=s3://bucket/x"]),
+        ("scorer", "[bertscore=model:17, bleurt=some/hub-id]", ["bertscore={folder}/model:17", "bleurt=some/hub-id"]),
+        ("models", "[./mine, random, org/name]", "{folder}/mine,random,org/name"),
+        ("sample-id", "a/b.json", ["a/b.json"]),
+    ],
+)
+def test_paths_in_a_file_of_flags_begin_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str, taken_as: str | list[str]
+) -> None:
+    (tmp_path / "configs" / "model").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    needed = {"models": "a", "benchmarks": "b", "data": "/d", "out": "/o", key: value}
+    flags = taken(run_command, Path("configs"), "\n".join(f"{name}: {text}" for name, text in needed.items()))
+    value_taken = flags[{"models-file": "models_file", "scorer": "scorers", "sample-id": "sample_ids"}.get(key, key)]
+    texts = [*map(str, value_taken)] if isinstance(value_taken, list) else str(value_taken)
+    folder = tmp_path / "configs"
+    expected = taken_as.format(folder=folder) if isinstance(taken_as, str) else None
+    assert texts == (expected or [text.format(folder=folder) for text in taken_as])
+
+
+def test_arguments_in_a_file_of_flags_begin_beside_it_too(tmp_path: Path) -> None:
+    assert taken(view_command, tmp_path, "out: [a, s3://b/c]")["out"] == [f"{tmp_path}/a", "s3://b/c"]
+    given = taken(compare_command, tmp_path, "out-a: mine:model\nout_b: published:GPT-4o")
+    assert (given["out_a"], given["out_b"]) == (f"{tmp_path}/mine:model", "published:GPT-4o")
+
+
+def test_paths_on_the_command_line_begin_in_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From another folder, as cron does, a file that is not there is named in full."""
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "configs" / "n.yaml").write_text("models: a\nbenchmarks: maia\ndata: d\nout: o\nmodels-file: m.yaml\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(["nightly", "--config", "configs/n.yaml"]) == 2
+    assert f"{tmp_path}/configs/m.yaml: no such models file" in capsys.readouterr().err
+    assert run(["nightly", "--config", "configs/n.yaml", "--models-file", "m.yaml"]) == 2
+    assert capsys.readouterr().err.startswith("vlmsweep: m.yaml: no such models file")
+
+
+def test_locations_of_a_cluster_are_no_folders_beside_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.yaml").write_text("models: random\nbenchmarks: maia\ndata: d\nout: o\naddress: http://127.0.0.1:9\n")
+    assert run(["submit", "--config", str(tmp_path / "c.yaml")]) == 2
+    assert "--data d: a job runs in a folder of its own on another machine" in capsys.readouterr().err
+
+
+def test_every_parameter_that_is_a_path_is_known_as_one() -> None:
+    root: Any = typer.main.get_command(app)
+    missing = set()
+    for command in (*root.commands.values(), *root.commands["export"].commands.values()):
+        for parameter in command.params:
+            kind = (command.callback.__annotations__ if command.callback else {}).get(parameter.name, "")
+            is_path = "Path" in str(kind) or re.search(r"s3://|older|--out of|YAML|location", parameter.help or "")
+            if is_path and parameter.name not in (*LOCATIONS, *PAIRS, "config"):
+                missing.add(parameter.name)
+    assert missing == set()
 
 
 def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,6 +168,8 @@ def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str
         ("annotate out --benchmark maia --n x --to f", "Invalid value for '--n': it must be a whole number\n"),
         ("power out --difference big", "Invalid value for '--difference': it must be a number\n"),
         ("run --repeats 1000000000000", "Invalid value for '--repeats': it must be less than or equal to 1000\n"),
+        ("list", "Missing argument 'what': benchmarks, models or settings.\n"),
+        ("view", "Missing argument 'out': The --out of one run or of several: folders or s3://bucket/key.\n"),
         ("view out --port 99999", "Invalid value for '--port': it must be less than or equal to 65535\n"),
     ],
 )

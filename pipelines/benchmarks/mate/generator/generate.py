@@ -200,7 +200,7 @@ def _ask(plan: Plan, layout: Layout, balance: Balance) -> Example:
     rng = stream(plan.seed, count, layout.turn, "questions")
     questions = []
     for kind, family in FILE_KINDS.items():
-        task = balance.next_task(count, family)
+        task = balance.next_task(count, family, plan.first_task(count, layout.turn))
         if task is None:
             continue
         if kind == "mm" and options.stratify is not None:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, TASKS
 from pipelines.errors import UsageError
 
-GENERATOR_VERSION = "1"  # raised by every change of the bytes of a data set
+GENERATOR_VERSION = "2"  # raised by every change of the bytes of a data set
 
 MIN_OBJECTS = 3  # two solved examples describe two objects besides the one asked about
 MAX_OBJECTS = 200  # as far as placement was tried
@@ -123,6 +123,17 @@ class Plan:
         """Return the object count of the scene at `index`, and its number among the scenes of that count."""
         turn, position = divmod(index, len(self.counts))
         return self.counts[position], turn
+
+    def first_task(self, count: int, turn: int) -> int:
+        """Return which task a scene asks if the scenes of its object count asked all alike.
+
+        An odd number of scenes leaves one over in each object count: these ask in turn, so that the tasks are equal.
+        """
+        position = self.counts.index(count)
+        if (turn + 1) * len(self.counts) + position < self.examples:  # not the last one of its object count
+            return 0
+        longer = self.examples % len(self.counts)  # object counts that have one scene more than the others
+        return position if position < longer else position - longer
 
 
 def counts_of(objects: Objects) -> tuple[int, ...]:

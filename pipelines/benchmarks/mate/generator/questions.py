@@ -52,9 +52,14 @@ class Balance:
     used_strata: Counter[tuple[int, str, int]] = field(default_factory=Counter)
     """By (object count, task, linking attributes)."""
 
-    def next_task(self, count: int, kind: Sequence[str]) -> str | None:
-        """Return the task of this kind that scenes of `count` objects served least; None where none is wanted."""
-        matching_tasks = [task for task in self.tasks if task in kind]
+    def next_task(self, count: int, kind: Sequence[str], first: int = 0) -> str | None:
+        """Return the task of this kind that scenes of `count` objects served least; None where none is wanted.
+
+        Of tasks that they served alike, the `first` one, counted on from the beginning again.
+        """
+        tasks = [task for task in self.tasks if task in kind]
+        start = first % len(tasks) if tasks else 0
+        matching_tasks = [*tasks[start:], *tasks[:start]]
         return min(matching_tasks, key=lambda task: self.used_tasks[count, task], default=None)
 
     def next_pairs(self, count: int, task: str, pools: Pools) -> list[Pair]:

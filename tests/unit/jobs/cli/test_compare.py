@@ -74,13 +74,9 @@ def test_flags_of_an_explanation_are_refused_without_it(capsys: pytest.CaptureFi
     assert "--metric, --tasks: only with --explain" in capsys.readouterr().err
 
 
-def test_an_explanation_takes_models_with_their_outputs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", "A", "B", "--explain", "--models", "a,b"]) == 2
-    assert "--models: --explain takes the models of outputs as OUT:MODEL" in capsys.readouterr().err
-
-
-def test_published_compares_one_output(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", "A", "B", "--published"]) == 2
+@pytest.mark.parametrize("explain", [[], ["--explain"]])
+def test_published_compares_one_output(explain: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", "A", "B", "--published", *explain]) == 2
     assert "--published compares one output with the papers" in capsys.readouterr().err
 
 

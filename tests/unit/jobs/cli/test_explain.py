@@ -88,6 +88,24 @@ def test_models_of_one_output(out: str, capsys: pytest.CaptureFixture[str]) -> N
     assert {row["b"] for row in rows} == {"B, x:y"}
 
 
+def test_models_are_chosen_as_without_an_explanation(
+    out: str, sweep: Sweep, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_names = explained(capsys, f"{out}:a", f"{out}:x:y")
+    assert explained(capsys, out, "--models", "a,x:y") == by_names
+    assert explained(capsys, out) == by_names
+    assert explained(capsys, out, out, "--models", "a,x:y") == by_names
+    other = sweep("other", {"a": {"seed": 3}, "x:y": {"seed": 2}, "z": {"seed": 4}})
+    assert {(row["a"], row["b"]) for row in explained(capsys, out, other, "--models", "a")} == {("A, a", "B, a")}
+    assert explained(capsys, out, other, "--models", "x:y,z") == explained(capsys, f"{out}:x:y", f"{other}:z")
+    pairs = {(row["a"], row["b"]) for row in explained(capsys, other)}
+    assert pairs == {("A, a", "B, x:y"), ("A, a", "B, z"), ("A, x:y", "B, z")}
+    assert run(["compare", other, "--explain", "--models", "z,a,x:y"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("A: z; B: a\nasked choice default accuracy: ")
+    assert "\n\nA: z; B: x:y\n" in shown
+
+
 TEXT = "{hint}{question} {options} Say one letter."
 
 
@@ -230,6 +248,12 @@ def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.C
         (["{out}:a", "{out}/none"], "neither the --out of a run"),
         (["{out}", "{out}"], "which models are meant is not clear"),
         (["{out}:a"], "--explain needs two sides"),
+        (["{out}", "--models", "a"], "only one model, a, of one output"),
+        (["{out}", "--models", "a,c"], "unknown model 'c'; known: a, x:y"),
+        (["{out}", "{out}", "--models", "a,c"], "unknown model 'c'"),
+        (["{out}", "{out}", "--models", "a,x:y,a2"], "--models: give one model, or two: one of each side"),
+        (["{out}:a", "{out}", "--models", "x:y"], "--models x:y: a is named already, as OUT:MODEL"),
+        (["{out}", "published", "--models", "c"], "unknown model 'c'"),
     ],
 )
 def test_bad_input_ends_with_a_sentence(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -150,15 +149,6 @@ def test_external_predictions_are_counted_in_a_dry_run(
 def all_commands() -> dict[str, Any]:
     commands = dict(typer.main.get_command(app).commands)
     return commands | {f"export {name}": form for name, form in commands.pop("export").commands.items()}
-
-
-@pytest.mark.parametrize("name", all_commands())
-def test_every_command_has_an_example_that_it_accepts(name: str) -> None:
-    command = all_commands()[name]
-    line = command.epilog.partition("Example:\n")[2].strip()
-    program, *arguments = shlex.split(line)
-    assert [program, *arguments[: len(name.split())]] == ["vlmsweep", *name.split()]
-    command.make_context(name, arguments[len(name.split()) :])
 
 
 def test_options_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.benchmarks.foreign_files import archives
+from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.errors import UsageError
 from pipelines.import_logs import files
-from pipelines.import_logs.files import Archive, UnreadableError, json_lines
-from pipelines.import_logs.spreadsheets import text_table, workbook
+from pipelines.import_logs.files import json_lines, open_archive, text_table, workbook
 from tests.support.log_fuzzing import golden
 
 SHEET = "xl/worksheets/sheet1.xml"
@@ -31,7 +32,7 @@ def sheet(rows: str) -> bytes:
 
 def test_member_by_zstd_is_that_of_another_reader() -> None:
     """`zipfile` of this Python refuses the method; the sizes and checksums in the archive prove the content."""
-    with Archive(golden("inspect")) as archive:
+    with open_archive(golden("inspect")) as archive:
         infos = zipfile.ZipFile(golden("inspect")).infolist()
         assert {info.compress_type for info in infos} == {93}
         for info in infos:
@@ -45,7 +46,7 @@ def test_damaged_member_costs_itself_alone(tmp_path: Path) -> None:
     content[info.header_offset + 30 + len(info.filename) + 40] ^= 0xFF
     path = tmp_path / "x.eval"
     path.write_bytes(content)
-    with Archive(path) as archive:
+    with open_archive(path) as archive:
         with pytest.raises(UnreadableError, match="damaged"):
             archive.read(info.filename)
         assert json.loads(archive.read("header.json"))["eval"]["model"] == "mockllm/planted"
@@ -54,20 +55,18 @@ def test_damaged_member_costs_itself_alone(tmp_path: Path) -> None:
 
 
 def test_member_that_grows_too_large_is_refused(tmp_path: Path) -> None:
-    path = zipped({"a": b"0" * (files.MAX_TEXT + 1), "b": b"{}"}, tmp_path / "x.eval")
-    with Archive(path) as archive:
+    path = zipped({"a": b"0" * (archives.MAX_MEMBER + 1), "b": b"{}"}, tmp_path / "x.eval")
+    with open_archive(path) as archive:
         with pytest.raises(UnreadableError, match="larger than 32 MiB"):
             archive.read("a")
         assert archive.read("b") == b"{}"
 
 
 def test_archive_that_holds_many_times_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_FREE_BYTES", 1 << 20)
+    monkeypatch.setattr(archives, "_FREE_BYTES", 1 << 20)
     path = zipped({str(n): b"0" * (2 << 20) for n in range(3)}, tmp_path / "x.eval")
-    with Archive(path) as archive:
-        archive.read("0")
-        with pytest.raises(UsageError, match="200 times"):
-            archive.read("1")
+    with pytest.raises(UsageError, match="200 times"), open_archive(path) as archive:
+        [*map(archive.read, ("0", "1"))]
 
 
 def test_long_line_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,5 +121,5 @@ def test_table_with_a_huge_cell_loses_that_row_alone(tmp_path: Path) -> None:
 def test_file_that_is_no_archive_ends_with_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "x.eval"
     path.write_bytes(io.BytesIO(b"PK\x05\x06").getvalue())
-    with pytest.raises(UsageError, match="cannot be read as an archive"):
-        Archive(path)
+    with pytest.raises(UsageError, match="cannot be read as an archive"), open_archive(path):
+        pass

@@ -62,8 +62,13 @@ def test_picture_named_in_another_unicode_form_is_found(tmp_path: Path) -> None:
 
 
 def test_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="no such folder"):
+    with pytest.raises(SourceError, match="missing: no such folder"):
         Folder(str(tmp_path / "missing"))
+    with pytest.raises(SourceError, match=r"data\.json: no such file or folder"):
+        Folder(str(tmp_path / "data.json"))
+    (tmp_path / "data.json").touch()
+    with pytest.raises(SourceError, match=r"data\.json: not a folder; give the folder that it is in"):
+        Folder(str(tmp_path / "data.json"))
 
 
 def test_half_a_surrogate_pair_is_not_encodable() -> None:

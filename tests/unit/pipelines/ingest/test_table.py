@@ -483,5 +483,31 @@ def test_two_columns_of_one_name_are_refused_in_every_form(tmp_path: Path, endin
 
 
 def test_table_without_a_row_that_can_be_read_says_why(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"no row could be read; line 2: 4 columns, the header has 3"):
+    with pytest.raises(
+        SourceError,
+        match=r"no row could be read; line 2: 4 fields, the header has 3 columns; "
+        r"does each row end with a comma\?",
+    ):
         ingest(tmp_path, "q.csv", "id,question,answer\n1,q,yes,\n2,q,no,\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("q.tsv", "id\tquestion\tanswer\n1\tq\tyes\t\n", "line 2: 4 fields, .*; does each row end with a tab?"),
+        ("q.csv", "id;question;answer\n1;q;yes;\n", "line 2: 4 fields, .*; does each row end with a semicolon?"),
+        ("q.csv", "id,question,answer\n1,q,yes,no\n", "line 2: 4 fields, the header has 3 columns$"),
+        ("q.csv", "id,question,answer,\n1,q,yes\n", "line 2: 3 fields, the header has 4 columns$"),
+        ("q.jsonl", "{\n", r"line 1: not JSON"),
+        ("q.jsonl", "\n", "it holds none"),
+        ("q.json", "[]", "it holds none"),
+        ("q.json", "[{}]", "row 1: no fields"),
+        ("q.json", "[7]", "row 1: not an object of named fields"),
+        ("q.parquet", parquet([]), "it holds none"),
+    ],
+)
+def test_a_table_that_cannot_be_read_says_why_of_its_first_row(
+    tmp_path: Path, name: str, content: str | bytes, reason: str
+) -> None:
+    with pytest.raises(SourceError, match=f"no row could be read; {reason.replace('?', '[?]')}"):
+        ingest(tmp_path, name, content)

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from pipelines.benchmarks.records import RawSample, Rejection
+from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import find_files
 from pipelines.benchmarks.table.survey import survey
 from pipelines.errors import PipelineError
 from pipelines.ingest.source_folder import Folder
 from tests.support.fuzzing import mutate
+from tests.support.mutating import mutated
 
 ROWS = 12
+COLUMNS = ColumnsFile(columns={"media": ("picture", "images")}, media_optional=True)
 Row = dict[str, Any]
 WORDS = (
     "red",
@@ -115,6 +117,40 @@ def test_five_hundred_damaged_files(tmp_path: Path) -> None:
 @pytest.mark.fuzz
 def test_five_thousand_damaged_files(tmp_path: Path) -> None:
     check(tmp_path, range(500, 5000))
+
+
+def conversation(number: int) -> Row:
+    """Return a row of either layout, in turn."""
+    if number % 2:
+        asked = [{"type": "image", "image": f"data:image/png;base64,{'A' * 8}"}, {"type": "text", "text": "Which?"}]
+        return {
+            "id": f"row {number}",
+            "messages": [{"role": "user", "content": asked}, {"role": "assistant", "content": "red"}],
+        }
+    turns = [{"from": "human", "value": "<image>\nWhich?"}, {"from": "gpt", "value": "red"}]
+    return {"id": f"row {number}", "picture": "a.png", "messages": turns}
+
+
+def test_each_damaged_conversation_costs_itself_alone(tmp_path: Path) -> None:
+    source = Folder(str(tmp_path))
+    rejected = 0
+    for number in range(500):
+        rows = [conversation(place) for place in range(6)]
+        rows[3] = mutated(rows[3], number)
+        rows[4] = mutated(rows[4], number)
+        (tmp_path / "q.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8", errors="surrogatepass")
+        files = find_files(source, "q.jsonl", "")
+        try:
+            table = survey(source, files, name="mine", kind="text", split="", given=COLUMNS)
+        except PipelineError as error:  # a field whose new name may be another column
+            assert "no row" not in str(error)
+            continue
+        items = [item for item in table.read(source, {}) if not isinstance(item, Notice)]
+        assert len(items) == 6, number
+        assert all(isinstance(items[place], RawSample) for place in (0, 1, 2, 5)), number
+        assert all(str(item.reason) for item in items if isinstance(item, Rejection))
+        rejected += sum(isinstance(item, Rejection) for item in items)
+    assert 200 < rejected < 800
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".json"])

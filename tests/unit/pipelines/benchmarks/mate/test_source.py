@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
+from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import parse_scene
 from pipelines.benchmarks.mate.source import parse_row
@@ -153,6 +154,12 @@ class TestDevelopment:
     def test_valid_data_gives_no_notice(self, tmp_path: Path) -> None:
         same = {"mm_0shot": [row(), row("A", "txt2img", NAMED, "color")]}
         assert read(development(tmp_path / "s", same))[1:] == ([], [])
+
+    @pytest.mark.parametrize("examples", [5, 10])
+    def test_generated_data_give_no_notice(self, tmp_path: Path, examples: int) -> None:
+        generate(tmp_path / "s", (3, 5), examples, 1)
+        samples, rejections, notices = read(tmp_path / "s")
+        assert (len(samples), rejections, notices) == (examples, [], [])
 
     def test_folder_without_mate_is_an_error(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="neither mm_"):

@@ -4,6 +4,8 @@ import dataclasses
 import functools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.benchmarks.mate.generator.generate import ask_all
 from pipelines.benchmarks.mate.generator.objects import Layout, make_layout, placement_holds
@@ -117,6 +119,24 @@ def test_object_is_not_built_without_a_free_value() -> None:
         if appearance.shape not in layout.object_set.key_shapes
     )
     assert build(stream("full"), layout, index, attribute="shape", link_count=1) is None
+
+
+@given(st.integers(3, 12), st.integers(0, 10), st.integers(1, 200))
+def test_tasks_of_a_kind_are_equal_whatever_the_number_of_scenes(low: int, more: int, examples: int) -> None:
+    plan = Plan(counts=tuple(range(low, low + more + 1)), examples=examples, seed=1, options=Options())
+    balance = Balance(plan.options.tasks)
+    for index in range(examples):
+        count, turn = plan.scene_at(index)
+        for kind in FILE_KINDS.values():
+            task = balance.next_task(count, kind, plan.first_task(count, turn))
+            assert task is not None
+            balance.used_tasks[count, task] += 1
+    for kind in FILE_KINDS.values():
+        first, second = ([balance.used_tasks[count, task] for count in plan.counts] for task in kind)
+        assert abs(sum(first) - sum(second)) == examples % 2
+        assert all(abs(a - b) <= 1 for a, b in zip(first, second, strict=True))
+        if examples % (2 * len(plan.counts)) == 0:
+            assert first == second
 
 
 def test_pairs_and_tasks_come_least_used_first_and_in_order() -> None:

@@ -1,62 +1,67 @@
-"""Read rows of spreadsheets and of text tables, without formulas, links or entities."""
+"""Read the rows of workbooks (`.xlsx`), without formulas, links or entities."""
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import BinaryIO, Final
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from models.guards.regular_files import read_regular
-from pipelines.benchmarks.csv_rows import CsvRows
-from pipelines.errors import UsageError
-from pipelines.import_logs.files import MAX_JSON, Archive, UnreadableError
+from pipelines.benchmarks.foreign_files.archives import Archive, UnreadableError
+from pipelines.errors import SourceError
 
 _STRINGS: Final = "xl/sharedStrings.xml"
 _SHEET: Final = re.compile(r"xl/worksheets/sheet[0-9]+\.xml")
+_STYLES: Final = "xl/styles.xml"
+_PICTURES: Final = "xl/media/"
+_DAY_ZERO: Final = datetime(1899, 12, 30)  # noqa: DTZ001 - a sheet knows no time zones
+_DATES: Final = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}  # built-in formats of dates and times
+_NO_FORMAT = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')  # texts, single signs, colours and locales in a format
 _CELL: Final = re.compile(r"([A-Z]{1,3})[0-9]{1,7}")
 _MAX_COLUMNS: Final = 1_000
 _MAX_STRINGS: Final = 2_000_000
-_MAX_MEMBER: Final = 256 << 20  # bytes of a sheet, which is not held
+_MAX_SHEET: Final = 256 << 20  # bytes of a sheet, which is not held
 
 
-def text_table(path: Path, delimiter: str) -> Iterator[tuple[int, Mapping[str, Any] | UnreadableError]]:
-    """Yield the rows of a table with a header, by line number; UsageError where it is none."""
-    try:
-        if path.stat().st_size > MAX_JSON:
-            raise UsageError(f"--predictions {path}: larger than {MAX_JSON >> 20} MiB; give the file without pictures")
-        content = read_regular(path).decode("utf-8-sig")
-        for line, row in CsvRows(content, strict=False, delimiter=delimiter).read():
-            yield line, UnreadableError(str(row)) if isinstance(row, ValueError) else row
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"--predictions {path}: cannot be read as a table ({str(error)[:200]})") from error
+class Workbook:
+    """A workbook, of which the first sheet is read; `where` names it in messages. SourceError if it is none."""
 
-
-def workbook(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Yield the rows of a workbook's first sheet, whose first row names the columns; UsageError where it is none."""
-    with Archive(path) as archive:
-        sheets = [name for name in archive.names if _SHEET.fullmatch(name)]
+    def __init__(self, file: BinaryIO, where: str) -> None:
+        self._archive, self._where = Archive(file, where), where
+        sheets = [name for name in self._archive.names if _SHEET.fullmatch(name)]
         if not sheets:
-            raise UsageError(f"--predictions {path}: holds no sheet")
-        sheet = min(sheets, key=lambda name: (len(name), name))
-        heads: dict[int, str] = {}
+            raise SourceError(f"{where}: holds no sheet")
+        self.sheets = len(sheets)
+        self.pictures = sum(name.startswith(_PICTURES) for name in self._archive.names)
+        self._sheet = min(sheets, key=lambda name: (len(name), name))
+
+    def rows(self) -> Iterator[tuple[int, Mapping[int, str]]]:
+        """Yield the cells of each row by column, from 1, with the row's number; empty cells and rows are absent."""
         try:
-            strings = _Strings()
-            if _STRINGS in archive.names:
-                for chunk in archive.chunks(_STRINGS):
-                    strings.feed(chunk)
-                strings.close()
-            rows = _Rows(strings.values)
-            for chunk in archive.chunks(sheet, _MAX_MEMBER):
-                rows.feed(chunk)
-                for number, cells in rows.finished():
-                    if heads:
-                        yield number, {head: cells.get(column, "") for column, head in heads.items()}
-                    else:
-                        heads = {column: value.strip() for column, value in cells.items() if value.strip()}
-            rows.close()
+            yield from self._rows()
         except (UnreadableError, ExpatError, ValueError) as error:
-            raise UsageError(f"--predictions {path}: {sheet} {str(error)[:200]}") from error
+            raise SourceError(f"{self._where}: {self._sheet} {str(error)[:200]}") from error
+
+    def _rows(self) -> Iterator[tuple[int, Mapping[int, str]]]:
+        strings, styles = _Strings(), _Styles()
+        for part, name in ((strings, _STRINGS), (styles, _STYLES)):
+            if name in self._archive.names:
+                for chunk in self._archive.chunks(name):
+                    part.feed(chunk)
+                part.close()
+        rows = _Rows(strings.values, styles.dates)
+        for chunk in self._archive.chunks(self._sheet, _MAX_SHEET):
+            rows.feed(chunk)
+            yield from rows.finished()
+        rows.close()
+
+
+def column_letters(column: int) -> str:
+    """Return the letters of a column, from 1: A, B, ..., AA."""
+    letters = ""
+    while column:
+        column, rest = divmod(column - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
 
 
 class _Xml:
@@ -118,15 +123,34 @@ class _Strings(_Xml):
             self.values[-1] += value
 
 
+class _Styles(_Xml):
+    """Which styles of cells show a number as a date or time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dates: set[str] = set()  # by their places
+        self._formats: set[str] = set()  # the file's own formats of dates
+        self._count = 0
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        number = attributes.get("numFmtId", "")
+        if tag == "numFmt" and re.search("[ymdhs]", _NO_FORMAT.sub("", attributes.get("formatCode", "").lower())):
+            self._formats.add(number)
+        elif tag == "xf" and "cellXfs" in self.tags:
+            if number in self._formats or (number.isascii() and number.isdigit() and int(number) in _DATES):
+                self.dates.add(str(self._count))
+            self._count += 1
+
+
 class _Rows(_Xml):
     """The rows of a sheet: of a formula the value that was computed when the file was written."""
 
-    def __init__(self, strings: list[str]) -> None:
+    def __init__(self, strings: list[str], dates: set[str]) -> None:
         super().__init__()
-        self._strings = strings
+        self._strings, self._dates = strings, dates
         self._finished: list[tuple[int, dict[int, str]]] = []
         self._cells: dict[int, str] = {}
-        self._number, self._kind, self._column, self._value = 0, "", 0, ""
+        self._number, self._kind, self._column, self._value, self._style = 0, "", 0, "", ""
 
     def finished(self) -> Iterator[tuple[int, dict[int, str]]]:
         """Yield the rows that have ended since the last call, by number."""
@@ -141,7 +165,7 @@ class _Rows(_Xml):
         elif tag == "c":
             match = _CELL.fullmatch(attributes.get("r", ""))
             self._column = _column(match[1]) if match else self._column + 1
-            self._kind, self._value = attributes.get("t", "n"), ""
+            self._kind, self._value, self._style = attributes.get("t", "n"), "", attributes.get("s", "")
 
     def data(self, value: str) -> None:
         if self.tags[-1] in ("v", "t"):
@@ -156,10 +180,24 @@ class _Rows(_Xml):
     def _text(self) -> str:
         if self._kind == "b":
             return {"1": "True", "0": "False"}.get(self._value, self._value)
+        if self._kind == "n" and self._style in self._dates:
+            return _date(self._value)
         if self._kind != "s":
             return self._value
         place = int(self._value)
         return self._strings[place] if 0 <= place < len(self._strings) else ""
+
+
+def _date(value: str) -> str:
+    """Return a count of days as the date, time or both that it shows; the count if it is none."""
+    try:
+        days = float(value)
+        moment = _DAY_ZERO + timedelta(seconds=round(days * 86_400))
+    except (ValueError, OverflowError):
+        return value
+    if days < 1:
+        return str(moment.time())
+    return str(moment.date() if days.is_integer() else moment)
 
 
 def _column(letters: str) -> int:

@@ -1,0 +1,1 @@
+"""Foreign archives, workbooks and Arrow files, read within limits: damage ends with a sentence."""
