@@ -9,8 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.availability import transformers_classes, unavailable_reason
+from models.availability import unavailable_reason
 from models.catalog_loader import CATALOG, load_models, select_models, trust_remote_code
+from models.checkpoints.installed_transformers import transformers_classes
 from models.engines.hub import hub_id
 from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_plain_path, is_unpinned
