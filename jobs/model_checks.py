@@ -10,7 +10,7 @@ from models.availability import missing_path, unavailable_reason
 from models.catalog_loader import load_models, named_models, select_models
 from models.checkpoints.problems import checkpoint_problem
 from models.errors import EngineUnreachableError
-from models.selectors import group_members
+from models.selectors import add_direct_models, direct_name, group_members
 from models.spec import ModelSpec
 from models.weight_headers import check_gguf, gguf_file
 from pipelines.errors import ModelUnavailableError, UsageError
@@ -87,12 +87,18 @@ def refuse_unable(models: Mapping[str, ModelSpec], checks: ModelChecks) -> None:
         raise error(f"{len(reasons)} of the named models cannot run:{by_reason(reasons)}")
 
 
-def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
-    """Return the model of this name, checked without loading it.
+def named_model(word: str, files: Sequence[Path], flag: str) -> tuple[str, ModelSpec]:
+    """Return the name and entry of a model, given by name, hub id, path or address; UnknownModelError for none."""
+    name = direct_name(word)
+    return name, named_models([name], add_direct_models([word], load_models(files)), flag)[name]
+
+
+def checked_model(word: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
+    """Return the model that a word names as `named_model`, checked without loading it.
 
     Raises UnknownModelError, or as `refuse_unable`.
     """
-    spec = named_models([name], load_models(files), "MODEL")[name]
+    name, spec = named_model(word, files, "MODEL")
     refuse_unable({name: spec}, ModelChecks(place="here"))
     _warn_of_missing_template(name, spec)
     return name, spec

@@ -56,7 +56,8 @@ def missing_path(spec: ModelSpec) -> str:
     for name in filter(None, (spec.model, spec.adapter)):
         if is_plain_path(name) and not Path(name).expanduser().exists():
             kind = "file" if name.lower().endswith(".gguf") else "folder"
-            return f"no {kind} {name}, beside the models file or in the working directory; {_REMEDY}"
+            places = "" if Path(name).is_absolute() else ", beside the models file or in the working directory"
+            return f"no {kind} {name}{places}; {_REMEDY}"
     return ""
 
 

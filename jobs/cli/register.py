@@ -27,7 +27,7 @@ from jobs.finetune.command import finetune
 from jobs.options import group_of, with_common_flags
 from jobs.site.command import site
 
-_SWEEP = "--models qwen2.5-vl-3b --benchmarks maia --data data --out out"
+_SWEEP = "--models Qwen/Qwen2.5-VL-3B-Instruct --benchmarks maia --data data --out out"
 _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an example
     (list_, "list models"),
     (ingest, "ingest maia MAIA_FOLDER --data data"),
@@ -49,8 +49,8 @@ _COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an
     (nightly, "nightly --models open --data data --out out --budget-usd 50"),
     (generate, "generate mate --examples 100 --out mate"),
     (finetune, "finetune vflute --variant vf --data data --out tuned"),
-    (doctor, "doctor --models qwen2.5-vl-3b"),
-    (serve, "serve qwen2.5-vl-3b --no-key"),
+    (doctor, "doctor --models qwen2.5-vl-7b"),
+    (serve, "serve qwen2.5-vl-7b --no-key"),
     (view, "view out"),
     (site, "site out --to site"),
     (demo, "demo --out demo-out"),

@@ -105,7 +105,7 @@ def header(*fields: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "model 'm': no file .*m.gguf, beside the models file or in the working directory; give a GGUF file"),
+        (None, "model 'm': no file .*m.gguf; give a GGUF file"),
         (b"", "m.gguf cannot be read: it is no GGUF file"),
         (b"GGUF\x01\0\0\0", "its format has version 1"),
         (header(text_field("general.architecture", "llama"))[:-1], "it ends within its header"),

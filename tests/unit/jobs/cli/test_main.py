@@ -17,6 +17,8 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from jobs.cli.main import app, run
 from jobs.options import names, normalize_arguments
+from models.catalog_loader import load_models, select_models
+from models.selectors import add_direct_models, direct_name
 from tests.support.paths import ROOT
 
 COMMANDS = {
@@ -31,7 +33,7 @@ COMMANDS = {
     "power": {"difference", "metric", "models"},
     "items": {"to", "benchmarks"},
     "leaderboard": {"to", "benchmarks", "allow-mixed", "eee"},
-    "list": {"models-file", "check"},
+    "list": {"models-file", "check", "wide"},
     "nightly": {
         "models", "benchmarks", "tasks", "settings", "limit", "sample-id", "data", "out", "models-file", "judge",
         "captioner", "scorer", "address", "fail-on-error", "dry-run", "seed", "prompts",
@@ -158,7 +160,10 @@ def test_every_command_has_an_example_that_it_accepts(name: str) -> None:
     line = command.epilog.partition("Example:\n")[2].strip()
     program, *arguments = shlex.split(line)
     assert [program, *arguments[: len(name.split())]] == ["vlmsweep", *name.split()]
-    command.make_context(name, arguments[len(name.split()) :])
+    context = command.make_context(name, arguments[len(name.split()) :])
+    words = [*names(context.params.get("judge")), *names(context.params.get("model"))]
+    words += [] if name.startswith("export") else names(context.params.get("models"))
+    select_models(map(direct_name, words), add_direct_models(words, load_models()))
 
 
 def test_options_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:

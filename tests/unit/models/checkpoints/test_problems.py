@@ -16,14 +16,9 @@ import pytest
 from models.checkpoints import problems
 from models.checkpoints.problems import checkpoint_problem
 from models.spec import ModelSpec
+from tests.support.checkpoint_folder import POINTER, safetensors, write_checkpoint
 
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0000\nsize 8000000\n"
 Break = Callable[[Path], Any]
-
-
-def weights(*, data: int = 8, declared: int = 8) -> bytes:
-    text = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, declared]}}).encode()
-    return struct.pack("<Q", len(text)) + text + b"\0" * data
 
 
 def configure(**changes: Any) -> Break:
@@ -56,20 +51,14 @@ def sharded(*present: str) -> Break:
     return in_turn(
         drop("model.safetensors"),
         write("model.safetensors.index.json", json.dumps(index)),
-        *(write(name, weights()) for name in present),
+        *(write(name, safetensors()) for name in present),
     )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder in the form of a whole checkpoint."""
-    whole = tmp_path / "my-model"
-    whole.mkdir()
-    (whole / "config.json").write_text(json.dumps({"model_type": "qwen2_5_vl", "vision_config": {"depth": 1}}))
-    (whole / "model.safetensors").write_bytes(weights())
-    for name in ("tokenizer.json", "tokenizer_config.json", "preprocessor_config.json"):
-        (whole / name).write_text("{}")
-    return whole
+    return write_checkpoint(tmp_path / "my-model")
 
 
 def entry(folder: Path, engine: str = "transformers", **more: Any) -> ModelSpec:
@@ -121,15 +110,15 @@ BROKEN: dict[str, tuple[Break, str]] = {
     ),
     "weights-pointer": (write("model.safetensors", POINTER), "model.safetensors is a pointer of git-lfs, not the file"),
     "weights-cut": (
-        write("model.safetensors", weights(data=5)),
-        f"model.safetensors is truncated: it has {len(weights()) - 3} bytes of {len(weights())}; fetch it again",
+        write("model.safetensors", safetensors(data=5)),
+        f"model.safetensors is truncated: it has {len(safetensors()) - 3} bytes of {len(safetensors())}; fetch",
     ),
     "weights-cut-in-the-header": (
-        write("model.safetensors", weights()[:20]),
+        write("model.safetensors", safetensors()[:20]),
         "model.safetensors is truncated: it has 20",
     ),
     "weights-empty": (write("model.safetensors", ""), "model.safetensors is truncated: it has 0 bytes of 8"),
-    "weights-too-long": (write("model.safetensors", weights(data=9)), "damaged: 1 bytes follow its last tensor"),
+    "weights-too-long": (write("model.safetensors", safetensors(data=9)), "damaged: 1 bytes follow its last tensor"),
     "weights-no-header": (write("model.safetensors", struct.pack("<Q", 4) + b"oops"), "its header is damaged ("),
     "no-weights": (drop("model.safetensors"), "my-model has no weights (*.safetensors)"),
     "pickles": (
@@ -142,12 +131,12 @@ BROKEN: dict[str, tuple[Break, str]] = {
     ),
     "all-shards-absent": (sharded(), "lacks model-1.safetensors, one of 2 files"),
     "shard-cut": (
-        in_turn(sharded("model-1.safetensors"), write("model-2.safetensors", weights(data=0))),
+        in_turn(sharded("model-1.safetensors"), write("model-2.safetensors", safetensors(data=0))),
         "model-2.safetensors is truncated",
     ),
     "index-empty": (in_turn(sharded(), write("model.safetensors.index.json", "{}")), "index.json names no weights"),
     "no-index": (
-        in_turn(drop("model.safetensors"), write("model-1.safetensors", weights())),
+        in_turn(drop("model.safetensors"), write("model-1.safetensors", safetensors())),
         "has neither model.safetensors nor model.safetensors.index.json",
     ),
     "no-tokenizer": (drop("tokenizer.json", "tokenizer_config.json"), "my-model has no tokenizer: copy tokenizer.json"),
@@ -227,7 +216,7 @@ def test_vllm_reads_quantized_weights_and_classes_of_its_own(folder: Path) -> No
         (drop("adapter_model.safetensors"), "has no adapter_model.safetensors; weights of other formats are not read"),
         (drop("adapter_config.json"), "has no adapter_config.json"),
         (write("adapter_model.safetensors", POINTER), "adapter_model.safetensors is a pointer of git-lfs"),
-        (write("adapter_model.safetensors", weights(data=0)), "adapter_model.safetensors is truncated"),
+        (write("adapter_model.safetensors", safetensors(data=0)), "adapter_model.safetensors is truncated"),
         (write("adapter_config.json", "{"), "adapter_config.json is not valid JSON"),
     ],
 )
@@ -235,7 +224,7 @@ def test_adapter_that_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path, 
     adapter = tmp_path / "adapter"
     adapter.mkdir()
     write("adapter_config.json", "{}")(adapter)
-    write("adapter_model.safetensors", weights())(adapter)
+    write("adapter_model.safetensors", safetensors())(adapter)
     assert checkpoint_problem(entry(folder, adapter=str(adapter))) == ""
     spoil(adapter)
     assert message in checkpoint_problem(entry(folder, adapter=str(adapter)))
