@@ -176,6 +176,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "benchmark": plan.prompts.benchmark_name,
         "engine": spec.engine,
         "engine_reason": spec.engine_reason or None,
+        "cannot_run_here": unavailable_reason(spec) or None,
         "batch": spec.batch,
         "requests": plan.total,
         "to_do": plan.to_do,

@@ -91,7 +91,8 @@ def _model_problems(spec: ModelSpec, folder: Path) -> Iterator[str]:
         return  # it has code, kernels and forms of tokenizers of its own
     has_code = spec.trust_remote_code and "auto_map" in config
     yield from () if has_code else _missing_class(folder, config)
-    yield from _missing_quantizer(spec, folder, config)
+    if problem := quantization_problem(spec, _quantization(folder, config)):
+        yield problem
     if not _has(folder, _TOKENIZERS):
         yield f"{folder} has {NO_TOKENIZER}"
     if "vision_config" in config and not _has(folder, _PROCESSORS):
@@ -152,33 +153,33 @@ def _missing_class(folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _missing_quantizer(spec: ModelSpec, folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
-    method = _quantization(folder, config)
-    if method is None:
-        return
-    weights = f"its weights are quantized ({method})"
-    remedy = "use the model's unquantized checkpoint"
+def quantization_problem(spec: ModelSpec, quantization: Any) -> str:
+    """Return why transformers does not load weights quantized like this here, and the remedy; '' if it does.
+
+    `quantization` is a configuration's `quantization_config`, None or empty for plain weights.
+    """
+    if not quantization:
+        return ""
+    method = str(quantization.get("quant_method") if isinstance(quantization, dict) else quantization)
+    if isinstance(quantization, dict) and (quantization.get("load_in_4bit") or quantization.get("load_in_8bit")):
+        method = "bitsandbytes"
+    weights, remedy = f"its weights are quantized ({method})", "use the model's unquantized checkpoint"
     if method not in QUANTIZERS:
-        yield f"{weights}, which transformers {transformers_version()} does not load: {remedy}"
-    elif missing := missing_packages(method):
+        return f"{weights}, which transformers {transformers_version()} does not load: {remedy}"
+    if missing := missing_packages(method):
         packages = " ".join(f"'{text}'" for text in missing)
         names = "a package that is" if len(missing) == 1 else "packages that are"
-        yield f"{weights}, which needs {names} not installed here: pip install {packages}, or {remedy}"
+        return f"{weights}, which needs {names} not installed here: pip install {packages}, or {remedy}"
     if method in ONLY_ON_GPUS and (spec.device == "cpu" or shutil.which("nvidia-smi") is None):
-        yield f"{weights}, which runs on GPUs only, and none is used here: {remedy}"
+        return f"{weights}, which runs on GPUs only, and none is used here: {remedy}"
+    return ""
 
 
-def _quantization(folder: Path, config: Mapping[str, Any]) -> str | None:
-    """Return the method by which the weights are quantized, None for plain ones."""
-    nested = config.get("text_config")
-    found = config.get("quantization_config") or (nested.get("quantization_config") if isinstance(nested, dict) else {})
-    if not found:
-        return "modelopt" if (folder / "hf_quant_config.json").is_file() else None
-    if not isinstance(found, dict):
-        return str(found)
-    if found.get("load_in_4bit") or found.get("load_in_8bit"):
-        return "bitsandbytes"
-    return str(found.get("quant_method"))
+def _quantization(folder: Path, config: Mapping[str, Any]) -> Any:
+    text = config.get("text_config")
+    nested = text.get("quantization_config") if isinstance(text, dict) else None
+    modelopt = "modelopt" if (folder / "hf_quant_config.json").is_file() else None  # in a file of its own
+    return config.get("quantization_config") or nested or modelopt
 
 
 def _has(folder: Path, patterns: tuple[str, ...]) -> bool:

@@ -16,7 +16,7 @@ from transformers import (
     GenerationConfig,
 )
 
-from models.checkpoints.problems import NO_TOKENIZER
+from models.checkpoints.problems import NO_TOKENIZER, quantization_problem
 from models.engines.hub import ADAPTER_WEIGHTS
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import weights_progress
@@ -76,6 +76,7 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
     if not spec.offload:
         check_memory(launched, *_free_memory(device))
     try:
+        _refuse_quantized(launched)
         processor, tokenizer = _load_processor(launched)
         _refuse_empty(tokenizer, launched)
         with weights_progress(known_bytes(launched) / _world_size()):
@@ -181,6 +182,16 @@ def _load_processor(model: LaunchedModel) -> tuple[Any | None, Any]:
     processor = AutoProcessor.from_pretrained(**pretrained_arguments(model))
     processor.tokenizer.padding_side = "left"
     return processor, processor.tokenizer
+
+
+def _refuse_quantized(model: LaunchedModel) -> None:
+    """Raise `EngineUnreachableError` for quantized weights that cannot be loaded here; those of a folder are known."""
+    config = load_config(model)
+    found = getattr(config, "quantization_config", None)
+    if problem := quantization_problem(
+        model.spec, found or getattr(config.get_text_config(), "quantization_config", None)
+    ):
+        raise EngineUnreachableError(f"the model {model.source} cannot be loaded: {problem}")
 
 
 def _refuse_empty(tokenizer: Any, model: LaunchedModel) -> None:

@@ -103,6 +103,18 @@ def test_missing_processor_or_tokenizer_is_reported(
         TransformersEngine(spec_of(copy))
 
 
+@pytest.mark.parametrize("method", ["awq", "unknown-9"])
+def test_quantized_weights_of_the_hub_are_refused_as_those_of_a_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
+    config = {**json.loads((copy / "config.json").read_text()), "quantization_config": {"quant_method": method}}
+    (copy / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(checkpoint, "check_checkpoint", lambda _model: None)  # the files of the hub are elsewhere
+    with pytest.raises(EngineUnreachableError, match=rf"cannot be loaded: its weights are quantized \({method}\)"):
+        TransformersEngine(spec_of(copy))
+
+
 def test_tokenizer_that_transformers_makes_up_is_refused(folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(folder, tmp_path / "other")
     for name in ("tokenizer.json", "tokenizer_config.json"):
