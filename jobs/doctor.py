@@ -154,9 +154,7 @@ def _fit(name: str, spec: ModelSpec, nodes: Sequence[Node], *, named: bool) -> C
     if reason:
         return CheckResult(name, unable, reason)
     if not spec.runs_locally:
-        unasked = (
-            f"; its endpoint was not asked, which `vlmsweep doctor --eyes {name}` does" if spec.is_endpoint else ""
-        )
+        unasked = "; its endpoint was not asked, which `vlmsweep doctor --eyes MODEL` does" if spec.is_endpoint else ""
         return CheckResult(name, "ok", f"needs no GPU{unasked}")
     size = measured_size(spec)
     if size is None:

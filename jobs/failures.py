@@ -16,6 +16,8 @@ from pipelines.logging_context import logs_are_json
 from pipelines.storage.errors import describe, is_of_machine
 
 DONE, USAGE, UNREACHABLE, INTERNAL, INTERRUPTED = 0, 2, 3, InternalError.exit_code, 130
+READER_LEFT = 141
+"""The code with which a shell reports other programs whose output is read no further, such as `cat` before `head`."""
 
 
 def report_failure(error: Exception) -> int:

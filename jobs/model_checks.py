@@ -8,11 +8,12 @@ from typing import Literal, TypeAlias
 
 from models.availability import missing_path, unavailable_reason
 from models.catalog_loader import load_models, named_models, select_models
+from models.checkpoints.problems import checkpoint_problem
 from models.errors import EngineUnreachableError
-from models.selectors import group_members
+from models.selectors import add_direct_models, direct_name, group_members
 from models.spec import ModelSpec
 from models.weight_headers import check_gguf, gguf_file
-from pipelines.errors import UsageError
+from pipelines.errors import ModelUnavailableError, UsageError
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ def runnable_models(
 
     Raises:
         UnknownModelError: a word of `requested` is neither a model nor a group.
-        UsageError: named models cannot run, or none of a group can. The message gives each reason.
+        UsageError, ModelUnavailableError: named models cannot run, or none of a group can. The message gives each
+            reason.
     """
     groups = {text: group_members(text, catalog) for text in requested if text not in catalog}
     unknown = [text for text, members in groups.items() if members is None]
@@ -69,21 +71,34 @@ def runnable_models(
 
 
 def refuse_unable(models: Mapping[str, ModelSpec], checks: ModelChecks) -> None:
-    """Raise one UsageError that gives each of these models that cannot run, with its reason."""
+    """Raise one error that gives each of these models that cannot run, with its reason.
+
+    Raises:
+        ModelUnavailableError: their checkpoints cannot be loaded, and nothing else is wrong.
+        UsageError: an entry, a key or a package is wrong or missing.
+    """
     reasons = {name: reason for name, spec in models.items() if (reason := unable_reason(spec, checks))}
+    is_loading = all(reason == checkpoint_problem(models[name]) for name, reason in reasons.items())
+    error = ModelUnavailableError if is_loading else UsageError
     if len(reasons) == 1:
         ((name, reason),) = reasons.items()
-        raise UsageError(f"model {name!r}: {reason}")
+        raise error(f"model {name!r}: {reason}")
     if reasons:
-        raise UsageError(f"{len(reasons)} of the named models cannot run:{by_reason(reasons)}")
+        raise error(f"{len(reasons)} of the named models cannot run:{by_reason(reasons)}")
 
 
-def checked_model(name: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
-    """Return the model of this name, checked without loading it.
+def named_model(word: str, files: Sequence[Path], flag: str) -> tuple[str, ModelSpec]:
+    """Return the name and entry of a model, given by name, hub id, path or address; UnknownModelError for none."""
+    name = direct_name(word)
+    return name, named_models([name], add_direct_models([word], load_models(files)), flag)[name]
 
-    Raises UnknownModelError, or UsageError if it cannot run or lacks its key.
+
+def checked_model(word: str, files: Sequence[Path]) -> tuple[str, ModelSpec]:
+    """Return the model that a word names as `named_model`, checked without loading it.
+
+    Raises UnknownModelError, or as `refuse_unable`.
     """
-    spec = named_models([name], load_models(files), "MODEL")[name]
+    name, spec = named_model(word, files, "MODEL")
     refuse_unable({name: spec}, ModelChecks(place="here"))
     _warn_of_missing_template(name, spec)
     return name, spec

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import select
 import sys
 import threading
 from collections.abc import Sequence
@@ -119,6 +120,13 @@ def open_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
+def is_read_no_further() -> bool:
+    """Return whether standard output is a pipe whose reader, such as `head`, has left."""
+    poll = select.poll()
+    poll.register(1, 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+
+
 def settle_streams() -> str:
     """Flush the standard streams; return why text for standard output was lost, '' if none was.
 
@@ -135,11 +143,13 @@ def settle_streams() -> str:
 
 
 def print_line(text: str) -> None:
-    """Print a line on standard output, or raise a StoreError."""
+    """Print a line on standard output, or raise a StoreError; BrokenPipeError if nobody reads further (`| head`)."""
     LIVE_LINES.end()
     try:
         sys.stdout.write(for_terminal(text) + "\n")
         sys.stdout.flush()
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise StoreError(f"{STDOUT_PROBLEM}: {error.strerror}") from error
 

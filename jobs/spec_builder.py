@@ -15,6 +15,7 @@ from jobs.options import names, refuse
 from models.catalog_loader import load_models, named_models, select_models, trust_remote_code
 from models.environment import ray_address
 from models.errors import YamlFileError
+from models.selectors import add_direct_models, direct_name, is_direct_path
 from models.spec import ModelSpec
 from models.strict_yaml import read_text, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
@@ -52,7 +53,7 @@ def build_run_spec(flags: SweepFlags, stages: Sequence[Stage] = (), *, models_fl
         raise UsageError("--until: predict alone scores nothing to decide by; use `vlmsweep run`")
     if len(stages) == 1:
         flags = replace(flags, **_UNUSED.get(stages[0], {}))
-    catalog = _catalog(flags)
+    flags, catalog = _with_models(flags)
     judges, captioners = _judges(flags, catalog), named_models(_captioners(flags)[0], catalog, "--captioner")
     checks = _checks(flags)
     if stages and Stage.PREDICT not in stages:  # the models and captioners have answered already
@@ -67,7 +68,8 @@ def validate_remote_flags(flags: SweepFlags) -> dict[str, ModelSpec]:
 
     Models of a group that cannot run are left out there.
     """
-    catalog = _catalog(flags)
+    _refuse_relative_folders(flags)
+    flags, catalog = _with_models(flags)
     if not names(flags.models) or not names(flags.benchmarks):
         raise UsageError("--models and --benchmarks: name at least one of each")
     helpers = {**_judges(flags, catalog), **named_models(_captioners(flags)[0], catalog, "--captioner")}
@@ -90,7 +92,7 @@ def external_spec(flags: SweepFlags) -> RunSpec:
     """Build the spec for answers made elsewhere; models and benchmarks are those of the file."""
     load_tables(checked_location(flags.data, "--data"), names(flags.benchmarks))
     benchmarks = names(flags.benchmarks) or tuple(benchmark_names())
-    catalog = _catalog(flags)
+    flags, catalog = _with_models(flags)
     refuse_unable(_judges(flags, catalog), _checks(flags))
     return _spec(flags, {}, benchmarks, catalog)
 
@@ -100,7 +102,8 @@ def report_spec(flags: SweepFlags) -> RunSpec:
     run = load_existing_run(Store(checked_location(flags.out, "--out")))
     data = flags.data or run.sweep.data
     flags = replace(flags, data=data, seed=run.sweep.seed, captioner=None, **_UNUSED[Stage.REPORT])
-    return _spec(flags, {}, sorted({entry.benchmark for entry in run.entries} & {*benchmark_names()}), _catalog(flags))
+    flags, catalog = _with_models(flags)
+    return _spec(flags, {}, sorted({entry.benchmark for entry in run.entries} & {*benchmark_names()}), catalog)
 
 
 def _checks(flags: SweepFlags) -> ModelChecks:
@@ -108,10 +111,31 @@ def _checks(flags: SweepFlags) -> ModelChecks:
     return ModelChecks(place=place, cost_limit=flags.cost_limit is not None)
 
 
-def _catalog(flags: SweepFlags) -> dict[str, ModelSpec]:
-    catalog = trust_remote_code(load_models(flags.models_file or []), names(flags.trust_remote_code))
+def _with_models(flags: SweepFlags) -> tuple[SweepFlags, dict[str, ModelSpec]]:
+    """Return flags in which models given by hub id, path or address have their names, and all models by name."""
+    models, judges, captioners, trusted = (
+        names(words) for words in (flags.models, flags.judge, flags.captioner, flags.trust_remote_code)
+    )
+    catalog = add_direct_models([*models, *judges, *captioners], load_models(flags.models_file or []))
+    catalog = trust_remote_code(catalog, map(direct_name, trusted))
     batch = {name: spec.model_copy(update={"batch": True}) for name, spec in catalog.items() if spec.has_batches}
-    return {**catalog, **batch} if flags.batch else catalog
+    flags = replace(
+        flags,
+        models=",".join(map(direct_name, models)),
+        judge=[*map(direct_name, judges)],
+        captioner=[*map(direct_name, captioners)],
+    )
+    return flags, {**catalog, **batch} if flags.batch else catalog
+
+
+def _refuse_relative_folders(flags: SweepFlags) -> None:
+    """Raise UsageError for a model in a folder that a job on another machine cannot find."""
+    for word in (*names(flags.models), *names(flags.judge), *names(flags.captioner)):
+        if is_direct_path(word) and not Path(word).is_absolute():
+            raise UsageError(
+                f"{word}: a job runs in a folder of its own on another machine; give the absolute path of a folder "
+                "that every node of the cluster sees, or an s3:// folder"
+            )
 
 
 def _spec(

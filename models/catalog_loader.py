@@ -13,14 +13,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from models.engine_choice import choose_engine
-from models.errors import ModelsFileError, UnknownModelError, YamlFileError, suggest
-from models.selectors import expand_selector, is_group, unknown_model
+from models.errors import ModelsFileError, UnknownModelError, YamlFileError
+from models.selectors import MODEL_NAME, expand_selector, is_group, unknown_model
 from models.spec import ModelSpec
 from models.strict_yaml import read_yaml
 
 CATALOG = Path(__file__).parent / "catalog"
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")  # appears in comma-separated lists and in paths such as `model=NAME`
 
 
 def load_models(files: Sequence[Path | str] = ()) -> dict[str, ModelSpec]:
@@ -74,7 +72,7 @@ def named_models(names: Iterable[str], models: Mapping[str, ModelSpec], flag: st
         if name not in models:
             if is_group(name):
                 raise UnknownModelError(f"{flag} {name}: that is a group; name models, see `vlmsweep list models`")
-            raise UnknownModelError(f"{flag}: unknown model {name!r}{suggest(name, models)}")
+            raise unknown_model(name, models, flag)
         selected[name] = models[name]
     return selected
 
@@ -107,7 +105,7 @@ def _location(path: Path, root: yaml.Node, keys: Sequence[object]) -> str:
 
 def _check_names(path: Path, root: yaml.MappingNode) -> None:
     for key, _ in root.value:
-        if not (key.tag.endswith(":str") and _NAME.fullmatch(key.value)):
+        if not (key.tag.endswith(":str") and MODEL_NAME.fullmatch(key.value)):
             raise ModelsFileError(
                 f"{path}:{key.start_mark.line + 1}: model name {key.value!r} must be text of letters, digits and "
                 ". _ + - (quote a name that YAML reads as a number or a boolean)"
@@ -134,15 +132,14 @@ def _with_paths(spec: ModelSpec, folder: Path) -> ModelSpec:
     """Return the entry with files of this machine by absolute paths: beside the models file, else as they are named."""
     if not spec.runs_locally:
         return spec
-    places = {name: [folder / path, path] for name in ("model", "adapter") if (path := _relative(getattr(spec, name)))}
+    places = {name: [folder / path, path] for name in ("model", "adapter") if (path := _local(getattr(spec, name)))}
     existing = {name: next((path for path in paths if path.exists()), None) for name, paths in places.items()}
     return spec.model_copy(update={name: str(path.absolute()) for name, path in existing.items() if path})
 
 
-def _relative(name: str | None) -> Path | None:
-    """Return the relative path that a name may be."""
-    path = Path(name).expanduser() if name and not name.startswith("s3://") else None
-    return None if path is None or path.is_absolute() else path
+def _local(name: str | None) -> Path | None:
+    """Return the path that a name may be, unless it is absolute already; `~` is this user's home."""
+    return Path(name).expanduser() if name and not name.startswith(("s3://", "/")) else None
 
 
 def _describe_fault(details: ErrorDetails) -> str:

@@ -11,7 +11,7 @@ import shutil
 from functools import lru_cache
 from pathlib import Path
 
-from models.availability import transformers_classes
+from models.checkpoints.installed_transformers import transformers_classes
 from models.families import family
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file

@@ -16,6 +16,8 @@ from models.entry_fields import Shape
 from models.errors import EngineUnreachableError
 from models.guards.regular_files import open_regular
 
+LFS_REMEDY = "is a pointer of git-lfs, not the file itself: run `git lfs pull` in its folder, or fetch it again"
+_LFS_MAGIC = b"version https://git-lfs.github.com/spec/"
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -72,8 +74,12 @@ def check_gguf(path: Path) -> GgufHeader:
 @lru_cache(maxsize=16)
 def _read(path: Path, size: int, _changed_ns: int) -> GgufHeader:
     with open_regular(path) as file:
-        if file.read(4) != _MAGIC:
+        magic = file.read(len(_LFS_MAGIC))
+        if is_lfs_pointer(magic):
+            raise ValueError(f"it {LFS_REMEDY}")
+        if magic[:4] != _MAGIC:
             raise ValueError("it is no GGUF file")
+        file.seek(4)
         (version,) = _unpack(file, "I")
         if version not in _VERSIONS:
             raise ValueError(f"its format has version {version}, and only {' and '.join(map(str, _VERSIONS))} are read")
@@ -169,6 +175,27 @@ def _shape(architecture: str, values: Mapping[str, Any]) -> Shape | None:
         )
     except (TypeError, ValueError, KeyError, ArithmeticError):
         return None
+
+
+def is_lfs_pointer(content: bytes) -> bool:
+    """Return whether the first bytes of a file are those of a pointer that git-lfs leaves in place of a large file."""
+    return content.startswith(_LFS_MAGIC)
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise `ValueError` with the remedy unless a safetensors file is as long as its header says."""
+    with open_regular(path) as file:
+        start = file.read(len(_LFS_MAGIC))
+        size = file.seek(0, 2)
+    if is_lfs_pointer(start):
+        raise ValueError(f"{path} {LFS_REMEDY}")
+    header = 8 + int.from_bytes(start[:8], "little")
+    tensors = read_tensors(path) if len(start) >= 8 and header <= size else None
+    end = header + max((tensor["data_offsets"][1] for tensor in (tensors or {}).values()), default=0)
+    if tensors is None or end > size:
+        raise ValueError(f"{path} is truncated: it has {size:,} bytes of {max(end, 8):,}; fetch it again")
+    if end < size:
+        raise ValueError(f"{path} is damaged: {size - end:,} bytes follow its last tensor; fetch it again")
 
 
 def read_tensors(path: Path) -> dict[str, dict[str, Any]]:

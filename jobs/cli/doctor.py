@@ -23,16 +23,18 @@ def doctor(
     from jobs.doctor import ok, run_checks
     from models.catalog_loader import load_models, select_models
     from models.environment import ray_address
+    from models.selectors import add_direct_models, direct_name
 
     if eyes:
         refuse({"models": models, "data": data, "out": out, "address": address}, "--eyes checks nothing else")
         return _show_eyes(eyes, models_file or [], as_json=json)
-    known_names = load_models(models_file or [])
-    chosen = select_models(names(models), known_names) if models else known_names
+    words = names(models)
+    known = add_direct_models(words, load_models(models_file or []))
+    chosen = select_models(map(direct_name, words), known) if words else known
     locations = [location for location in (data, out) if location]
     with results_only_on_stdout():
-        results = run_checks(chosen, named=bool(models), locations=locations, address=address or ray_address())
-    shown = [result for result in results if models or verbose or result.what not in chosen]
+        results = run_checks(chosen, named=bool(words), locations=locations, address=address or ray_address())
+    shown = [result for result in results if words or verbose or result.what not in chosen]
     lines = [f"{result.state:>4}  {result.what}: {result.detail}" for result in shown]
     if len(shown) < len(results):
         able = sum(result.state == "ok" for result in results if result.what in chosen)

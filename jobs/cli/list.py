@@ -1,23 +1,29 @@
 """`vlmsweep list`: benchmarks, models or settings that can be run."""
 
+import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.options import refuse
-from jobs.output import print_json, print_line, print_result
+from jobs.output import print_json, print_line, print_result, terminal_width
 from jobs.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
 
 _LISTS = ("benchmarks", "models", "settings")
+_WIDTH = 100  # columns that a list fits if the terminal has as many, or none is there
 
 
-def list_(what: str, models_file: list[Path] | None = None, check: bool = False, json: bool = False) -> None:
+def list_(
+    what: str, models_file: list[Path] | None = None, check: bool = False, wide: bool = False, json: bool = False
+) -> None:
     """List what can be run."""
     if what not in _LISTS:
         raise UsageError(f"unknown list {what!r}{suggest(what, _LISTS)}")
     if what != "models":
         refuse({"check": check}, f"only models have revisions; give `vlmsweep list models --check`, not {what}")
+        refuse({"wide": wide}, f"only the list of models has further columns, not {what}")
     if check:
         _check_revisions(models_file or [], as_json=json)
         return
@@ -28,13 +34,27 @@ def list_(what: str, models_file: list[Path] | None = None, check: bool = False,
     if what != "models":
         print_line(table(headers, rows))
         return
-    from jobs.dry_run.gpu_memory import MAIN_MODEL_HEADS
+    _print_models(headers, rows, wide=wide)
+
+
+def _print_models(headers: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
+    from jobs.dry_run.gpu_memory import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
     from jobs.model_checks import by_reason
 
-    print_line(table(headers[:-1], [row[:-1] for row in rows], main=MAIN_MODEL_HEADS))
+    count = len(headers) - 1 if wide else DEFAULT_MODEL_HEADS
+    print_line(table(headers[:count], [row[:count] for row in rows], main=MAIN_MODEL_HEADS))
     # Reasons are sentences, too long for a column, and many models share one.
     if reasons := {row[0]: row[-1] for row in rows if row[-1]}:
-        print_line(f"why not:{by_reason(reasons)}")
+        print_line("why not:")
+        for line in by_reason(reasons).splitlines()[1:]:
+            print_line(line if wide else _wrapped(line))
+    if not wide:
+        print_line(_wrapped(f"--wide shows {', '.join(headers[count:-1])} too."))
+
+
+def _wrapped(line: str) -> str:
+    width = min(terminal_width(sys.stdout) or _WIDTH, _WIDTH)
+    return textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
 def _benchmark_list(what: str) -> tuple[tuple[str, ...], list[list[str]]]:

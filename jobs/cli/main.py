@@ -14,9 +14,9 @@ from typing import Annotated
 import typer
 
 from jobs.cli.register import register
-from jobs.failures import DONE, INTERRUPTED, encoding_problem, report_failure, report_interrupt
+from jobs.failures import DONE, INTERRUPTED, READER_LEFT, encoding_problem, report_failure, report_interrupt
 from jobs.options import normalize_arguments
-from jobs.output import log_as_json, log_as_text, open_streams, print_line, settle_streams
+from jobs.output import is_read_no_further, log_as_json, log_as_text, open_streams, print_line, settle_streams
 from pipelines.errors import UsageError
 
 
@@ -66,7 +66,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit.
 
     Exit codes: 0 done; 1 done but more rows failed than allowed; 2 usage or configuration; 3 cluster, store or model
-    unreachable; 4 `gate` cannot decide; 70 a bug, with its traceback; 130 interrupted.
+    unreachable; 4 `gate` cannot decide; 70 a bug, with its traceback; 130 interrupted; 141, without a message,
+    output that is read no further.
     """
     signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does, and so a closed terminal
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
@@ -99,11 +100,20 @@ def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     log_as_text()
     logging.captureWarnings(capture=True)
+    streams = sys.stdout, sys.stderr
     try:
         _check_encoding(arguments)
         code = int(app(args=arguments or ["--help"], standalone_mode=False) or DONE)
     except (typer.Abort, KeyboardInterrupt):
         code = INTERRUPTED
+    except SystemExit as end:  # with which Typer hides every broken pipe, in streams that raise none
+        sys.stdout, sys.stderr = streams
+        if is_read_no_further():
+            settle_streams()
+            return READER_LEFT
+        if not isinstance(end.__context__, Exception):
+            raise
+        return report_failure(end.__context__)
     except Exception as error:  # noqa: BLE001  the edge of the program
         return report_failure(error)
     return report_interrupt() if code == INTERRUPTED else code  # Typer may catch KeyboardInterrupt itself

@@ -71,6 +71,7 @@ def nightly(flags: NightlyFlags) -> int:
 def _specs(flags: NightlyFlags) -> list[RunSpec]:
     """Return the sweep of the models, and that of the text models in the settings that make their joint row."""
     from jobs.spec_builder import build_run_spec
+    from models.selectors import direct_name
     from pipelines.benchmarks import benchmark, code_benchmarks
 
     if flags.until:
@@ -90,7 +91,7 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     text = replace(text, judge=None, judge_checks=0, captioner=None, scorers=None, human=None)
     text_spec = build_run_spec(text, models_flag="--text-models")
     text_spec = text_spec.part(text_spec.models, [name for name, explicit in joint.items() if explicit])
-    if both := sorted({*text_spec.models} & {*names(flags.models)}):
+    if both := sorted({*text_spec.models}.intersection(map(direct_name, names(flags.models)))):
         raise UsageError(f"{', '.join(both)}: named by --models and by --text-models; name it once")
     models = {name: model for name, model in spec.models.items() if name not in text_spec.models}
     if not models:

@@ -19,6 +19,7 @@ MODEL_HEADS = (
     *("model", "runs here", "weights GB", "gpus a replica", "papers"),
     *("engine", "license", "checkpoint", "revision", "why not"),
 )
+DEFAULT_MODEL_HEADS = 5  # of them, those that are shown without --wide: they fit 100 columns
 MAIN_MODEL_HEADS = 3  # of them, those that a narrow terminal shows too
 
 

@@ -87,7 +87,8 @@ def engine_summary(spec: ModelSpec) -> str:
     mode = f"in batches, within {spec.batch_window}" if spec.batch else ""
     repeated = repeated_prefix_reason(spec) if spec.runs_locally else ""
     again = f"clips and pictures are paid for with every question: {repeated}" if repeated else ""
-    reasons = [mode, spec.engine_reason, again, unavailable_reason(spec)]
+    unavailable = unavailable_reason(spec)
+    reasons = [mode, spec.engine_reason, again, f"cannot run here: {unavailable}" if unavailable else ""]
     return "; ".join([f"engine {spec.engine}", *(reason for reason in reasons if reason)])
 
 
@@ -175,6 +176,7 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "benchmark": plan.prompts.benchmark_name,
         "engine": spec.engine,
         "engine_reason": spec.engine_reason or None,
+        "cannot_run_here": unavailable_reason(spec) or None,
         "batch": spec.batch,
         "requests": plan.total,
         "to_do": plan.to_do,

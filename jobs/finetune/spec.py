@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from jobs.finetune.flags import FinetuneFlags
-from jobs.model_checks import checked_model
+from jobs.model_checks import ModelChecks, named_model, refuse_unable
 from jobs.spec_builder import checked_location
-from models.catalog_loader import load_models, named_models
 from models.environment import ray_address
 from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
@@ -31,12 +30,12 @@ def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
         raise unknown_name("variant", flags.variant, list(VARIANTS))
     variant = VARIANTS[flags.variant]
     _check_sources(flags, variant)
-    files = flags.models_file or []
-    model = _base(flags.model, named_models([flags.model], load_models(files), "--model")[flags.model], flags)
-    checked_model(flags.model, files)
+    name, entry = named_model(flags.model, flags.models_file or [], "--model")
+    model = _base(name, entry, flags)
+    refuse_unable({name: entry}, ModelChecks(place="here"))
     return FinetuneSpec(
         variant=variant,
-        model_name=flags.model,
+        model_name=name,
         model=model,
         settings=_settings(flags, variant),
         memory=MemorySettings(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from models.checkpoints.problems import checkpoint_problem
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
 from models.gpu_memory import format_bytes
@@ -13,6 +14,12 @@ from models.weight_headers import check_gguf, gguf_file, read_tensors
 _STORED_BYTES = {"F64": 8, "I64": 8, "F32": 4, "I32": 4, "F16": 2, "BF16": 2, "I16": 2}
 _LOADED_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+
+
+def check_checkpoint(model: LaunchedModel) -> None:
+    """Raise `EngineUnreachableError` if the files of a model in a folder cannot be loaded here; none is read."""
+    if problem := checkpoint_problem(model.spec, model.source, model.adapter):
+        raise EngineUnreachableError(f"the model {model.spec.model} cannot be loaded: {problem}")
 
 
 def check_memory(model: LaunchedModel, free: int, memory_name: str) -> None:

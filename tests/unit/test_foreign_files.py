@@ -13,7 +13,7 @@ OURS = {
     "jobs/site/folder.py": "files that were staged in a scratch folder",
     "jobs/view/app.py": "a file of the package",
     "jobs/view/index.py": "a file of the package",
-    "models/availability.py": "source text of an installed package",
+    "models/checkpoints/installed_transformers.py": "source text of an installed package",
     "models/engine_choice.py": "source text of an installed package",
     "models/engines/gpu_check.py": "the kernel's",
     "models/engines/transformers/fetch.py": "a download in a folder of this user alone",

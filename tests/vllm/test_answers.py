@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.availability import transformers_classes
+from models.checkpoints.installed_transformers import transformers_classes
 from models.engines.base import Engine
 from models.entry_fields import Limits
 from models.messages import Answer, Call, Frames, Media

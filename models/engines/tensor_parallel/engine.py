@@ -21,7 +21,7 @@ from models.engines.tensor_parallel.protocol import pack_calls, unpack_reply
 from models.engines.tensor_parallel.worker import RankConfig, rank_main
 from models.engines.transformers.fetch import ensure_local
 from models.engines.watchdog import response_timeout
-from models.engines.weights import check_memory, free_host_bytes
+from models.engines.weights import check_checkpoint, check_memory, free_host_bytes
 from models.errors import EngineDiedError, EngineStalledError, EngineUnreachableError, RankBugError
 from models.messages import Call, CallReply, Frames, Media
 from models.spec import ModelSpec
@@ -41,6 +41,7 @@ def open_tensor_parallel(spec: ModelSpec) -> Engine:
     if device == "cpu":  # by the entry, before anything is fetched; on GPUs ranks check: this process uses none
         check_memory(LaunchedModel.as_named(spec), free_host_bytes() // spec.tensor_parallel, "memory")
     model = ensure_local(spec)
+    check_checkpoint(model)
     warning = plan_ranks(model, device)
     if warning is None:
         return TensorParallelEngine(model)

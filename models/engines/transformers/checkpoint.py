@@ -16,6 +16,7 @@ from transformers import (
     GenerationConfig,
 )
 
+from models.checkpoints.problems import NO_TOKENIZER, quantization_problem
 from models.engines.hub import ADAPTER_WEIGHTS
 from models.engines.launch import LaunchedModel
 from models.engines.load_progress import weights_progress
@@ -33,7 +34,7 @@ from models.engines.transformers.model_config import (
 )
 from models.engines.transformers.sharding import distributed_config, fit_heads
 from models.engines.transformers.window_attention import batch_windows
-from models.engines.weights import check_memory, free_host_bytes, known_bytes
+from models.engines.weights import check_checkpoint, check_memory, free_host_bytes, known_bytes
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
@@ -71,10 +72,13 @@ def load_checkpoint(spec: ModelSpec, launched: LaunchedModel | None = None) -> C
         if not spec.offload:
             check_memory(LaunchedModel.as_named(spec), *_free_memory(device))  # before anything is fetched
         launched = ensure_local(spec)
+    check_checkpoint(launched)
     if not spec.offload:
         check_memory(launched, *_free_memory(device))
     try:
+        _refuse_quantized(launched)
         processor, tokenizer = _load_processor(launched)
+        _refuse_empty(tokenizer, launched)
         with weights_progress(known_bytes(launched) / _world_size()):
             model = _with_adapter(_load_weights(launched, device), launched.adapter)
     except LOAD_ERRORS as error:
@@ -178,6 +182,22 @@ def _load_processor(model: LaunchedModel) -> tuple[Any | None, Any]:
     processor = AutoProcessor.from_pretrained(**pretrained_arguments(model))
     processor.tokenizer.padding_side = "left"
     return processor, processor.tokenizer
+
+
+def _refuse_quantized(model: LaunchedModel) -> None:
+    """Raise `EngineUnreachableError` for quantized weights that cannot be loaded here; those of a folder are known."""
+    config = load_config(model)
+    found = getattr(config, "quantization_config", None)
+    if problem := quantization_problem(
+        model.spec, found or getattr(config.get_text_config(), "quantization_config", None)
+    ):
+        raise EngineUnreachableError(f"the model {model.source} cannot be loaded: {problem}")
+
+
+def _refuse_empty(tokenizer: Any, model: LaunchedModel) -> None:
+    """Raise `EngineUnreachableError` for the tokenizer that transformers makes up for a model without one."""
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        raise EngineUnreachableError(f"the model {model.source} cannot be loaded: it has {NO_TOKENIZER}")
 
 
 def _load_weights(model: LaunchedModel, device: torch.device) -> Any:

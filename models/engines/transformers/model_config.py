@@ -5,7 +5,7 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
-from models.availability import PICKLES_REFUSED
+from models.checkpoints.problems import PICKLES_REFUSED
 from models.engines.launch import LaunchedModel
 from models.errors import EngineUnreachableError
 from models.fingerprint import is_plain_path
@@ -96,9 +96,7 @@ def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachab
     """Return the error for a model that cannot be loaded: cause and remedy."""
     first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     first_line, advice, _ = first_line.partition(" Please do not set `use_safetensors")  # no entry can set that
-    if model.folder and len(list(model.folder.glob("*.gguf"))) > 1:
-        remedy = "the folder holds several *.gguf: name one of them as `model`"
-    elif advice or (model.folder and not any(model.folder.glob("*.safetensors"))):
+    if advice:
         remedy = f"the checkpoint holds no *.safetensors, and {PICKLES_REFUSED}"
     elif not model.spec.trust_remote_code and "custom code" in first_line:
         remedy = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"

@@ -22,6 +22,7 @@ from models.engines.vllm.batch import Submission, complete, rejection
 from models.engines.vllm.core_watch import CoreWatch
 from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder, processor_settings
 from models.engines.vllm.settings import engine_settings, lora_request
+from models.engines.weights import check_checkpoint
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn, decoding_name, logprobs_to_text
 from models.spec import ModelSpec
@@ -60,8 +61,11 @@ class VLLMEngine:
         self._spec = spec
         is_folder = Path(spec.model).is_dir()
         revision = None if is_folder else spec.revision
-        if is_folder and not spec.trust_remote_code:
-            check_files(ensure_local(spec))
+        if is_folder:
+            launched = ensure_local(spec)
+            check_checkpoint(launched)
+            if not spec.trust_remote_code:
+                check_files(launched)
         try:
             self._processor = AutoProcessor.from_pretrained(
                 spec.model, revision=revision or "main", trust_remote_code=spec.trust_remote_code

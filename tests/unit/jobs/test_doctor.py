@@ -137,7 +137,7 @@ def test_an_endpoint_that_was_not_asked_is_said_to_be(tmp_path: Path, capsys: py
     models.write_text("far: {engine: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}\nchance: {engine: random}\n")
     assert run(["doctor", "--models", "far,chance", "--models-file", str(models)]) == 0
     shown = capsys.readouterr().out
-    assert "far: needs no GPU; its endpoint was not asked, which `vlmsweep doctor --eyes far` does" in shown
+    assert "far: needs no GPU; its endpoint was not asked, which `vlmsweep doctor --eyes MODEL` does" in shown
     assert "chance: needs no GPU\n" in shown
 
 

@@ -117,6 +117,18 @@ def test_standard_output_on_a_full_disk_ends_with_3(arguments: str) -> None:
     assert process.returncode == 3
 
 
+@pytest.mark.parametrize("arguments", ["list benchmarks", "list models --json", "--help", "run --help"])
+def test_output_that_is_read_no_further_ends_a_command_quietly(arguments: str) -> None:
+    program = Path(sys.executable).with_name("vlmsweep")
+    read, write = os.pipe()
+    os.close(read)  # as `head` leaves it
+    shell = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    process = subprocess.run([program, *arguments.split()], stdout=write, env=shell, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert process.stderr == ""
+    assert process.returncode == 141
+
+
 def test_a_letter_that_the_terminal_lacks_is_an_escape() -> None:
     code = "from jobs.output import open_streams, print_line\nopen_streams()\nprint_line('perch\\xe9')"
     shell = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -11,7 +11,7 @@ import pytest
 from jobs.flags import SweepFlags
 from jobs.spec_builder import build_run_spec, validate_remote_flags
 from models.errors import UnknownModelError
-from pipelines.errors import UsageError
+from pipelines.errors import ModelUnavailableError, UsageError
 
 
 def flags(*captioners: str) -> SweepFlags:
@@ -105,7 +105,7 @@ def header(*fields: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "model 'm': no file .*m.gguf, beside the models file or in the working directory; give a GGUF file"),
+        (None, "model 'm': no file .*m.gguf; give a GGUF file"),
         (b"", "m.gguf cannot be read: it is no GGUF file"),
         (b"GGUF\x01\0\0\0", "its format has version 1"),
         (header(text_field("general.architecture", "llama"))[:-1], "it ends within its header"),
@@ -141,7 +141,7 @@ def test_folder_of_pickled_weights_is_refused_where_the_model_runs(tmp_path: Pat
     flags = replace(gguf_flags(tmp_path, None), dry_run=False)
     (tmp_path / "pytorch_model.bin").write_bytes(b"a pickle")
     (tmp_path / "models.yaml").write_text(f"m: {{engine: transformers, model: {tmp_path}, device: cpu}}\n")
-    with pytest.raises(UsageError, match=r"'m': the folder holds pytorch_model.bin and no \*.safetensors"):
+    with pytest.raises(ModelUnavailableError, match=r"'m': the folder holds pytorch_model.bin and no \*.safetensors"):
         build_run_spec(flags)
     assert "m" in build_run_spec(replace(flags, address="ray://127.0.0.1:1")).models
     assert "m" in build_run_spec(replace(flags, dry_run=True)).models

@@ -17,11 +17,6 @@ def test_folder_of_pickles_is_refused_by_file_with_a_remedy(tmp_path: Path, engi
     assert "save_pretrained" in unavailable_reason(spec)
 
 
-def test_pickles_beside_safetensors_are_left_alone(tmp_path: Path) -> None:
-    for name in ("training_args.bin", "model.safetensors"):
-        (tmp_path / name).write_bytes(b"-")
-    assert unavailable_reason(ModelSpec(engine="transformers", model=str(tmp_path))) == ""
-
-
-def test_folder_without_weights_is_left_to_the_engine(tmp_path: Path) -> None:
-    assert unavailable_reason(ModelSpec(engine="transformers", model=str(tmp_path))) == ""
+def test_folder_that_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+    reason = unavailable_reason(ModelSpec(engine="transformers", model=str(tmp_path)))
+    assert reason == f"{tmp_path} has no config.json: give the folder that save_pretrained wrote, or one fetched whole"

@@ -9,8 +9,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.availability import transformers_classes, unavailable_reason
+from models.availability import unavailable_reason
 from models.catalog_loader import CATALOG, load_models, select_models, trust_remote_code
+from models.checkpoints.installed_transformers import transformers_classes
 from models.engines.hub import hub_id
 from models.errors import ModelsFileError, UnknownModelError
 from models.fingerprint import is_plain_path, is_unpinned
@@ -365,8 +366,8 @@ class TestSelectModels:
         [
             ("gpt4o", "unknown model 'gpt4o'; did you mean 'gpt-4o'?"),
             ("RANDOM", "did you mean 'random'?"),
-            ("llama", "unknown model 'llama'; known: gpt-4o, qwen, random"),
-            ("", "unknown model ''; known:"),
+            ("llama", "unknown model 'llama'. `vlmsweep list models` shows the catalog"),
+            ("", "unknown model ''. `vlmsweep list models`"),
         ],
     )
     def test_unknown_name_suggests_the_nearest(self, name: str, message: str) -> None:
@@ -375,7 +376,7 @@ class TestSelectModels:
         assert message in str(caught.value)
 
     def test_unknown_name_among_no_models(self) -> None:
-        with pytest.raises(UnknownModelError, match="known: none"):
+        with pytest.raises(UnknownModelError, match="unknown model 'a'"):
             select_models(["a"], {})
 
 
@@ -407,7 +408,13 @@ class TestPaths:
         assert is_plain_path(name)
         assert hub_id(spec) == ""
         kind = "file" if name.lower().endswith("gguf") else "folder"
-        assert unavailable_reason(spec).startswith(f"no {kind} {name}, beside the models file or in the working")
+        places = "" if name.startswith("/") else ", beside the models file or in the working directory"
+        assert unavailable_reason(spec).startswith(f"no {kind} {name}{places}; give a GGUF file")
+
+    def test_folder_of_the_home_is_absolute(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        (tmp_path / "home" / "tiny").mkdir(parents=True)
+        assert self.model(tmp_path, "~/tiny").model == str(tmp_path / "home" / "tiny")
 
     def test_ids_of_the_hub_are_no_paths(self) -> None:
         models = [spec for spec in load_models().values() if spec.runs_locally]

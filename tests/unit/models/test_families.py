@@ -1,6 +1,6 @@
 """The one table of model families, and the page that describes it."""
 
-from models.availability import transformers_classes
+from models.checkpoints.installed_transformers import transformers_classes
 from models.families import FAMILIES, family
 from tests.support.paths import ROOT
 

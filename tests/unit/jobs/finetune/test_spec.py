@@ -11,6 +11,7 @@ from jobs.cli.main import run
 from jobs.finetune.flags import FinetuneFlags
 from jobs.finetune.spec import build_finetune_spec
 from pipelines.errors import UsageError
+from tests.support.checkpoint_folder import write_checkpoint
 
 FLAGS = FinetuneFlags(benchmark="vflute", variant="vf", data="data", out="out")
 
@@ -84,7 +85,7 @@ def test_model_with_an_adapter_is_refused(tmp_path: Path) -> None:
 
 
 def test_local_base_is_absolute_and_has_the_trainings_dtype(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "base").mkdir()
+    write_checkpoint(tmp_path / "base")
     (tmp_path / "models.yaml").write_text("mine: {engine: transformers, model: ./base, dtype: float16}\n")
     monkeypatch.chdir(tmp_path)
     spec = build_finetune_spec(replace(FLAGS, model="mine", models_file=[Path("models.yaml")], dtype="float32"))

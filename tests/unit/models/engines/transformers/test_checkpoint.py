@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import ValidationError
+from safetensors.torch import save_file
 
 from models.engines.launch import LaunchedModel
 from models.engines.transformers import checkpoint
@@ -36,7 +38,7 @@ def test_missing_folder_is_reported(tmp_path: Path) -> None:
 
 
 def test_empty_folder_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(EngineUnreachableError, match=r"cannot be loaded.*safetensors"):
+    with pytest.raises(EngineUnreachableError, match=r"cannot be loaded: .* has no config\.json"):
         TransformersEngine(spec_of(tmp_path))
 
 
@@ -72,7 +74,7 @@ def test_remote_code_is_not_run_unless_the_entry_allows_it(folder: Path, tmp_pat
     remote = {"model_type": "strange", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
     (copy / "config.json").write_text(json.dumps({**config, **remote}))
     (copy / "code.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
-    with pytest.raises(EngineUnreachableError, match="only where the entry says trust_remote_code: true"):
+    with pytest.raises(EngineUnreachableError, match="then name the model in --trust-remote-code"):
         TransformersEngine(spec_of(copy))
     assert not (tmp_path / "ran").exists()
 
@@ -80,15 +82,45 @@ def test_remote_code_is_not_run_unless_the_entry_allows_it(folder: Path, tmp_pat
 def test_damaged_weights_are_reported(folder: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(folder, tmp_path / "other")
     (copy / "model.safetensors").write_bytes(b"not weights")
-    with pytest.raises(EngineUnreachableError, match="check that the folder is complete"):
+    with pytest.raises(EngineUnreachableError, match=r"cannot be loaded: .*model\.safetensors is truncated"):
         TransformersEngine(spec_of(copy))
 
 
-def test_missing_processor_is_reported(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("processor_config.json",), "cannot be loaded: .* has no image processor"),
+        (("tokenizer.json", "tokenizer_config.json"), "cannot be loaded: .* has no tokenizer: copy"),
+    ],
+)
+def test_missing_processor_or_tokenizer_is_reported(
+    folder: Path, tmp_path: Path, names: Sequence[str], message: str
+) -> None:
     copy = shutil.copytree(folder, tmp_path / "other")
-    for name in ("processor_config.json", "tokenizer.json", "tokenizer_config.json"):
+    for name in names:
         (copy / name).unlink()
-    with pytest.raises(EngineUnreachableError, match="tokenizer and processor files"):
+    with pytest.raises(EngineUnreachableError, match=message):
+        TransformersEngine(spec_of(copy))
+
+
+@pytest.mark.parametrize("method", ["awq", "unknown-9"])
+def test_quantized_weights_of_the_hub_are_refused_as_those_of_a_folder(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
+    config = {**json.loads((copy / "config.json").read_text()), "quantization_config": {"quant_method": method}}
+    (copy / "config.json").write_text(json.dumps(config))
+    monkeypatch.setattr(checkpoint, "check_checkpoint", lambda _model: None)  # the files of the hub are elsewhere
+    with pytest.raises(EngineUnreachableError, match=rf"cannot be loaded: its weights are quantized \({method}\)"):
+        TransformersEngine(spec_of(copy))
+
+
+def test_tokenizer_that_transformers_makes_up_is_refused(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "other")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (copy / name).unlink()
+    (copy / "other.model").touch()  # of a name that a tokenizer may have
+    with pytest.raises(EngineUnreachableError, match="cannot be loaded: it has no tokenizer"):
         TransformersEngine(spec_of(copy))
 
 
@@ -122,13 +154,13 @@ def test_prompt_adapter_is_rejected(folder: Path, tmp_path: Path) -> None:
 
     config = PromptTuningConfig(task_type=TaskType.CAUSAL_LM, num_virtual_tokens=4)
     config.save_pretrained(tmp_path)
-    (tmp_path / "adapter_model.safetensors").touch()
+    save_file({"w": torch.zeros(1)}, tmp_path / "adapter_model.safetensors")
     with pytest.raises(EngineUnreachableError, match="only adapters of layers"):
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
 
 
 def test_adapter_without_weights_is_reported(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(EngineUnreachableError, match=r"holds no adapter_model\.safetensors"):
+    with pytest.raises(EngineUnreachableError, match=r"has no adapter_config\.json"):
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
 
 

@@ -1,0 +1,1 @@
+"""Checkpoints in folders: whether the installed packages can load them."""
