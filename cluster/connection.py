@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import Ended, check_ray, embedded_nodes, forget_token, no_handlers, printed_by, shut_down
+from cluster.ray_private import Ended, check_ray, embedded_nodes, forget_token, own_handler, printed_by, shut_down
 from cluster.watchdog import watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -105,7 +105,7 @@ def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None
 
     is_embedded = options["address"] == "local"
     try:
-        with no_handlers(), contextlib.nullcontext() if verbose else _silent_stderr():
+        with own_handler(), contextlib.nullcontext() if verbose else _silent_stderr():
             (_init_embedded if is_embedded else ray.init)(**options)
     except Exception as error:
         # Ray raises the bare class where a machine is too busy to start it in time.

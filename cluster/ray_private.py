@@ -3,8 +3,12 @@
 import contextlib
 import importlib
 import json
+import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib.metadata import version
 from operator import attrgetter
 from typing import Any, Final
@@ -18,12 +22,15 @@ REAP_S: Final = 30
 Ended = Callable[[], tuple[str, int] | None]
 _NEEDED: Final = ("gcs_server", "raylet")
 _NAMES: Final = (
+    ("ray._private.worker", "SCRIPT_MODE"),
     ("ray._private.worker", "_global_node"),
+    ("ray._private.worker", "global_worker"),
     ("ray._private.worker", "print_to_stdstream"),
     ("ray._private.node", "Node.start_api_server"),
     ("ray._private.node", "Node.start_log_monitor"),
     ("ray._private.node", "Node.start_monitor"),
     ("ray._private.ray_constants", "ENABLE_RAY_CLUSTER"),
+    ("ray._private.services", "ConsolePopen"),
     ("ray._private.services", "get_node"),
     ("ray._private.services", "start_ray_process"),
     ("ray._private.state", "available_resources_per_node"),
@@ -61,12 +68,24 @@ def shut_down() -> None:
     node = embedded_node()
     processes = [info.process for infos in node.all_processes.values() for info in infos] if node else []
     try:
+        _end_native_worker()
         ray.shutdown()
     except KeyboardInterrupt:  # a second one, which leaves processes that write on
         ray.shutdown()
         raise
     finally:
         _reap(processes)
+
+
+def _end_native_worker() -> None:
+    """End Ray's native half out of other threads' reach: one that drops a reference meanwhile would exit with code 1.
+
+    Ray does the same with `core_worker` still in place, and a thread of Ray Data may drop references at any time.
+    """
+    worker = _get("ray._private.worker", "global_worker")
+    core_worker = worker.__dict__.pop("core_worker", None)
+    if core_worker and worker.mode == _get("ray._private.worker", "SCRIPT_MODE"):
+        core_worker.shutdown_driver()
 
 
 def _reap(processes: Iterable[Any]) -> None:
@@ -90,9 +109,18 @@ def printed_by(write: Callable[..., None]) -> Iterator[None]:
         yield
 
 
-def no_handlers() -> contextlib.AbstractContextManager[None]:
-    """Keep Ray from installing its SIGTERM handlers within a block, which end the process without its own blocks."""
-    return _replaced("ray._private.utils", "set_sigterm_handler", lambda _: None)
+@contextlib.contextmanager
+def own_handler() -> Iterator[None]:
+    """Keep this process's handler of SIGTERM while Ray starts in a block; Ray's ends a process without its own blocks.
+
+    Ray's native code installs one past Python, which prints a stack and aborts the process after three seconds.
+    """
+    try:
+        with _replaced("ray._private.utils", "set_sigterm_handler", lambda _: None):
+            yield
+    finally:
+        if threading.current_thread() is threading.main_thread():  # Python lets no other install handlers
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM) or signal.SIG_DFL)
 
 
 @contextlib.contextmanager
@@ -104,6 +132,7 @@ def embedded_nodes(
     The function is made from Ray's and from one that returns name and status of a process that the node needs, once it
     ended. All its processes listen at the loopback address alone. Left out are dashboard, for which Ray waits two
     seconds, autoscaler and, unless `logs`, the reader of logs.
+    They are a process group of their own, so that a signal to this process's group reaches this process alone.
     Where the block fails, the processes that were started in it are killed, so that another node can be.
     """
     services, started = "ray._private.services", list[tuple[str, Any]]()
@@ -125,6 +154,9 @@ def embedded_nodes(
         # Ray binds all interfaces but on systems where it joins no cluster.
         stack.enter_context(_replaced("ray._private.ray_constants", "ENABLE_RAY_CLUSTER", False))
         stack.enter_context(_replaced(services, "start_ray_process", record))
+        if sys.platform == "linux":  # elsewhere Ray ends them by the group, should this process be killed
+            grouped = partial(subprocess.Popen, process_group=0)
+            stack.enter_context(_replaced(services, "ConsolePopen", grouped))
         stack.enter_context(_replaced(services, "get_node", find(_get(services, "get_node"), ended)))
         try:
             yield

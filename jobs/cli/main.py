@@ -1,10 +1,12 @@
 """The command line. Each command parses flags, builds a spec, runs it and returns an exit code."""
 
+import atexit
 import contextlib
 import logging
 import os
 import signal
 import sys
+import threading
 import warnings
 from enum import StrEnum
 from pathlib import Path
@@ -69,6 +71,8 @@ def main(arguments: list[str] | None = None) -> None:
     unreachable; 4 `gate` cannot decide; 70 a bug, with its traceback; 130 interrupted; 141, without a message,
     output that is read no further.
     """
+    is_interrupted = threading.Event()
+    atexit.register(_skip_native_handlers, is_interrupted)  # before others, so that it runs after them
     signal.signal(signal.SIGTERM, _interrupt)  # a preempted node ends a run as Ctrl-C does, and so a closed terminal
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
         signal.signal(signal.SIGHUP, _interrupt)
@@ -76,7 +80,9 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.warnoptions:  # `PYTHONWARNINGS=error` is meant for code of one's own: libraries warn where they are imported
         warnings.filterwarnings("default", module="(?!(cluster|jobs|models|pipelines)[.])")
     code = run(normalize_arguments(sys.argv[1:] if arguments is None else arguments))
-    if code == INTERRUPTED:  # a second Ctrl-C while exit hooks run would print their tracebacks
+    if code == INTERRUPTED:
+        is_interrupted.set()
+        # A second Ctrl-C while exit hooks run would print their tracebacks.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda _signal, _frame: os._exit(code))
@@ -84,7 +90,15 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def _skip_native_handlers(is_interrupted: threading.Event) -> None:
+    """End an interrupted process before the exit handlers of native code: those of a Ray that half started crash."""
+    if is_interrupted.is_set():
+        settle_streams()
+        os._exit(INTERRUPTED)
+
+
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    signal.alarm(0)  # set by Ray's native handler while Ray starts: it would abort this process
     raise KeyboardInterrupt
 
 

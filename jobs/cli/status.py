@@ -1,6 +1,7 @@
 """`vlmsweep status`: how far a run is."""
 
 import time
+from datetime import UTC, datetime
 from typing import Final
 
 from jobs.output import clear_screen, print_json, print_line
@@ -28,8 +29,14 @@ def status(uri: str, watch: bool = False, json: bool = False) -> None:
             print_line(table(_HEADS, [[row[head] for head in _HEADS] for row in rows]))
             rate = 0.0 if done_before is None else (done - done_before) / (time.monotonic() - start)
             speed = f"; {rate:.3g}/s, {span(left / rate)} left" if rate > 0 else ""
-            print_line(f"as of {updated}: {done:,} of {done + left:,} done{speed}")
+            life = f"; last sign of life {span(_age_s(updated))} ago" if any(row["running"] for row in rows) else ""
+            print_line(f"as of {updated}: {done:,} of {done + left:,} done{speed}{life}")
         if not watch or not left:
             return
         done_before = done if done_before is None else done_before
         time.sleep(WATCH_S)
+
+
+def _age_s(moment: str) -> float:
+    """Return the seconds since a moment, for a killed run is not seen to have ended at once."""
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())

@@ -5,7 +5,7 @@ from typing import Any
 
 from jobs.dry_run.gpu_memory import format_hours, placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
-from jobs.dry_run.schedule import schedule_summary
+from jobs.dry_run.schedule import ASSUMED, schedule_summary
 from jobs.output import print_json, print_line
 from jobs.tables import table
 from models.availability import unavailable_reason
@@ -127,6 +127,9 @@ def _print_times(times: Mapping[str, Any]) -> None:
     if not times["gpus"]:
         print_line(f"No GPU: {times['on']}. Models that can run on CPUs do; their time is unknown.")
         return
+    gpus = "one GPU" if times["gpus"] == 1 else f"{times['gpus']} GPUs"
+    if times["on"] == ASSUMED:
+        print_line(f"Here: no GPU. Models that can run on CPUs do; their time is unknown. On {gpus} that are assumed:")
     heads = ("model", "GPUs per replica", "starts (min)", "ends (min)", "loads", "GPU hours")
     rows = [
         [
@@ -139,7 +142,7 @@ def _print_times(times: Mapping[str, Any]) -> None:
     for name in times["unplaced"]:
         print_line(f"{name}: no node can hold a replica.")
     print_line(
-        f"On {times['gpus']} GPUs ({times['on']}), as a run schedules it: {times['hours']:.2f} h (no schedule beats "
+        f"On {gpus} ({times['on']}), as a run schedules it: {times['hours']:.2f} h (no schedule beats "
         f"{times['bound_hours']:.2f}), {times['gpu_hours']:.1f} GPU hours, ${times['price_usd']:,.2f} at "
         f"${times['gpu_hour_usd']} an hour. Speeds of an H100 are assumed; captioners and judges are not included."
     )

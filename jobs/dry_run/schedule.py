@@ -1,7 +1,7 @@
 """The simulated schedule of a sweep for dry runs: when each model runs, how long and at what price."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from cluster.connection import connect
 from cluster.hardware import local_gpus
@@ -14,6 +14,9 @@ from models.spec import ModelSpec
 from pipelines.plan.cost_model import model_workload, model_workloads
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
+
+ASSUMED: Final = "assumed: no --address is given and no GPU is found here"
+"""What the nodes are where there are none."""
 
 
 def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float | None = None) -> dict[str, Any]:
@@ -50,7 +53,8 @@ def describe_fleet(
 ) -> tuple[Fleet, str]:
     """Return the nodes of a run, and what they are: the cluster's, at full scale if it autoscales, or this machine.
 
-    Without a cluster or a local GPU, nodes are assumed: as few as fit all replicas of the model with the most GPUs.
+    Without a cluster or a local GPU, nodes are assumed: as few as fit all replicas of the model with the most GPUs, of
+    eight GPUs each for several models.
     """
     if address:
         with results_only_on_stdout(), connect(address) as cluster:
@@ -60,10 +64,10 @@ def describe_fleet(
     if gpus := len(local_gpus()):
         return _running([gpus]), "this machine"
     max_gpus = max(specs[work.name].max_gpus for work in workloads)
-    node = max(8, *(work.gpus for work in workloads))
+    node = max(8 if len(workloads) > 1 else 1, *(work.gpus for work in workloads))
     count = -(-max_gpus // node)
     fleet = Fleet(gpus=count * node, gpus_by_node=(node,) * count)
-    return fleet, "assumed: no --address is given and no GPU is found here"
+    return fleet, ASSUMED
 
 
 def _running(nodes: Sequence[int]) -> Fleet:

@@ -104,6 +104,7 @@ class CellCount:
     excluded: int = 0
     missing: int = 0  # planned and never sent
     cut: int = 0  # of those that are ok, the ones that the limit of tokens ended before an answer
+    first_error: str = ""  # the message of the first failed request, where it was looked up
 
     def __post_init__(self) -> None:
         if self.ok + self.error + self.excluded + self.missing != self.requests:

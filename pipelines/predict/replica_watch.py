@@ -29,15 +29,19 @@ class ReplicaWatch:
     job_actor: Any  # holds the job's `JobState`
     note: Callable[[str], None]
     _ended: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._watch, name="vlmsweep-replicas", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name="vlmsweep-replicas", daemon=True)
+        self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
+        if self._thread:  # Ray's native code ends a process where a thread asks it while it shuts down
+            self._thread.join(BOARD_TIMEOUT_S)
 
     def _watch(self) -> None:
         import ray

@@ -71,10 +71,13 @@ def model_items(
     ]
 
 
-def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
+def counts_of(entry: ManifestEntry, frame: pd.DataFrame, out: Store, scores: EntryScores) -> list[CellCount]:
     """Count by task and setting; requests that an imported predictions file does not answer do not count."""
     counts = []
     counted = frame[frame["status"] != "missing"] if entry.external else frame
+    failed = counted[counted["status"] == "error"]
+    first_failed = failed.drop_duplicates(["task", "setting"]).set_index(["task", "setting"])["request_id"].to_dict()
+    outputs = outputs_of(out, scores, {*first_failed.values()})
     for (task, setting), rows in counted.groupby(["task", "setting"], sort=False):
         by_status = Counter(rows["status"])
         counts.append(
@@ -85,6 +88,7 @@ def counts_of(entry: ManifestEntry, frame: pd.DataFrame) -> list[CellCount]:
                 setting=str(setting),
                 requests=len(rows),
                 cut=int(_is_cut(rows).sum()),
+                first_error=str(outputs.get(first_failed.get((task, setting), ""), {}).get("error") or ""),
                 **{status: by_status[status] for status in ("ok", "error", "excluded", "missing")},
             )
         )

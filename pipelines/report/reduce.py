@@ -81,7 +81,7 @@ def reduce_entry(
             for source, of_source in {TABLES: metrics, **by_judge}.items()
             for metric in of_source
         ],
-        counts=counts_of(entry, rows),
+        counts=counts_of(entry, rows, out, scores),
         answers=[*examples(entry, rows, requests.example_texts, outputs, names.label), *others.answers],
         judge_failed=int((every["verdict_state"] == "failed").sum()) + others.judge_failed,
         items=[*model_items(entry, lists, outputs, names.label(entry)), *others.items],
@@ -163,7 +163,7 @@ class _OtherSets:
         for metric in definition.reduce(frame, requests.samples):
             if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
                 self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
-        self.counts += counts_of(entry, new)
+        self.counts += counts_of(entry, new, out, scores)
         self.judge_failed += int((new["verdict_state"] == "failed").sum())
         lists = definition.item_lists(frame, requests.samples) if definition.item_lists else []
         lists = [

@@ -171,7 +171,11 @@ def publish(
             )
             for name in names
         ),
-        counts=tuple(count for results in reduced for count in results.counts),
+        counts=tuple(
+            replace(count, first_error=portable_text(count.first_error, out.uri))
+            for results in reduced
+            for count in results.counts
+        ),
         answers=tuple(answer for results in reduced for answer in results.answers),
         warnings=tuple(dict.fromkeys(portable_text(text, out.uri) for text in (*remarks.warnings, *cleaned))),
         notes=tuple(dict.fromkeys(portable_text(text, out.uri) for text in remarks.notes)),

@@ -13,14 +13,15 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-def _response(error: BaseException) -> dict[str, Any]:
+def store_response(error: BaseException) -> dict[str, Any]:
+    """Return the store's response that an error is about; {} for other errors."""
     responses = (getattr(cause, "response", None) for cause in _chain(error))
-    return next((response for response in responses if isinstance(response, dict)), {})
+    return next((found for found in responses if isinstance(found, dict)), {})
 
 
 def response_code(error: BaseException) -> str:
     """Return the store's error code, or ''."""
-    return str(_response(error).get("Error", {}).get("Code", ""))
+    return str(store_response(error).get("Error", {}).get("Code", ""))
 
 
 def no_bucket(error: BaseException) -> bool:
@@ -30,7 +31,7 @@ def no_bucket(error: BaseException) -> bool:
 
 def is_transient(error: BaseException) -> bool:
     """Return whether a retry may help: the store is unreachable, overloaded or broken."""
-    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    status = store_response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if status >= _SERVER_ERROR or status == _TOO_MANY_REQUESTS or response_code(error) in _OVERLOADED:
         return True
     return any(
@@ -73,6 +74,8 @@ def _is_bad_setting(error: Exception) -> bool:
 _REMEDIES = {
     **dict.fromkeys(("ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"), "renew the credentials"),
     **dict.fromkeys(("InvalidAccessKeyId", "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and its secret"),
+    "InvalidToken": "check AWS_SESSION_TOKEN: it must belong to AWS_ACCESS_KEY_ID, and be unset for a key of a user",
+    **dict.fromkeys(("InternalError", "ServiceUnavailable"), "the store failed: wait, or see its own logs"),
     "RequestTimeTooSkewed": "set this machine's clock: the store reports that it is wrong",
     **dict.fromkeys(("SlowDown", "Throttling", "RequestLimitExceeded"), "the store is overloaded: wait"),
     "QuotaExceeded": "the store is full: free some space",

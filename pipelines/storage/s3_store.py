@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any
 
 from models.shell.connections import check_object_store
+from models.shell.store_region import REDIRECTED, end_redirect, region_problem
 from pipelines.storage.backend import FileInfo, check_size, resolve
-from pipelines.storage.errors import is_storage_error, no_bucket, response_code
+from pipelines.storage.errors import is_storage_error, no_bucket, response_code, store_response
 
 BODY_ATTEMPTS = 4
 BODY_PAUSE_S = 1.0  # pause after a response that breaks off in its middle; the libraries retry earlier failures
@@ -35,6 +36,7 @@ class S3Store:
         session = AioSession()
         for operation in ("PutObject", "UploadPart"):
             session.register(f"before-parameter-build.s3.{operation}", _add_md5)
+        session.register(REDIRECTED, end_redirect)
         # botocore reads endpoint and credentials from the environment. Few attempts and short timeouts report a missing
         # endpoint within seconds; callers decide what is worth a retry.
         return s3fs.S3FileSystem(
@@ -134,6 +136,11 @@ class S3Store:
     def remove_temporary(self, *, below: bool = True) -> int:  # noqa: ARG002 - as of a disk
         """Return 0: an interrupted PUT leaves nothing in an object store."""
         return 0
+
+    def region_problem(self, error: BaseException) -> str:
+        """Return what to set where the store says that the bucket is in another region; '' for other errors."""
+        response = store_response(error)
+        return region_problem(response, self.filesystem.s3.meta) if response else ""
 
     def _address(self, path: str) -> dict[str, str]:
         bucket, _, key = resolve(self._root, path).partition("/")

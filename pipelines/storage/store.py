@@ -163,6 +163,8 @@ class Store:
         except Exception as error:
             if isinstance(error, (NotADirectoryError, FileExistsError)) and (file := _file_in_path(location)):
                 raise StoreError(f"{file}: expected a folder, found a file") from error
+            if isinstance(self.backend, S3Store) and (problem := self.backend.region_problem(error)):
+                raise StoreError(f"{location}: {problem}") from error
             if is_storage_error(error):
                 raise StoreError(f"{location}: {describe(error)}", is_transient=is_transient(error)) from error
             raise

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.storage.lock_owner import LOCK
-from tests.chaos.processes import descendants
+from tests.chaos.processes import REPLICA, descendants, named, wait_until_gone
 from tests.integration.conftest import Cli
+from tests.support.checkpoints import build_tiny
 from tests.support.turns import in_turns
 
 END_S = 30.0
@@ -119,3 +120,34 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
     assert set(Counter(table["request_id"].to_pylist()).values()) == {1}
     assert table.num_rows == 3 * 384
     assert all(path.read_bytes() == content for path, content in committed.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tells_group", [False, True], ids=["process", "group"])
+@pytest.mark.parametrize("is_loading", [False, True], ids=["Ray starts", "loading"])
+def test_signal_while_a_local_model_starts_ends_with_130_and_without_a_native_trace(
+    command_env: dict[str, str], maia_data: str, tmp_path: Path, short_temp: Path, is_loading: bool, tells_group: bool
+) -> None:
+    """Ray's native handler would abort the process after three seconds, which the end of its processes may take."""
+    models = tmp_path / "models.yaml"
+    models.write_text(f"tiny: {{engine: transformers, model: {build_tiny(tmp_path / 'tiny')}, device: cpu}}\n")
+    flags = ("--models", "tiny", "--models-file", str(models), "--benchmarks", "maia", "--limit", "8")
+    command = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--data", maia_data, "--out", str(tmp_path / "out")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    env = {**command_env, "TMPDIR": str(short_temp)}
+    process = subprocess.Popen(command, env=env, start_new_session=True, **pipes)
+    deadline = time.monotonic() + 200
+    while not named(process.pid, REPLICA if is_loading else "raylet"):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1.0)  # it imports the libraries of models
+    below, started = descendants(process.pid), time.monotonic()
+    (os.killpg if tells_group else os.kill)(process.pid, signal.SIGTERM)
+    _, output = process.communicate(timeout=60)
+    assert (process.returncode, output.splitlines()[-1]) == (
+        130,
+        "vlmsweep: Interrupted. Run the same command again to resume.",
+    )
+    assert "***" not in output
+    wait_until_gone(below, END_S - (time.monotonic() - started))

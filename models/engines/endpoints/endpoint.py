@@ -12,6 +12,7 @@ from models.engines.endpoints.failures import (
     reply_text,
     reported_failure,
     transient_failure,
+    wrong_server,
 )
 from models.engines.endpoints.remarks import ReplyRemarks
 from models.engines.endpoints.replies import NoCompletionError, ReplyReader
@@ -40,13 +41,15 @@ class Endpoint:
         return self._key.get_secret_value() if self._key else None
 
     def read_completion(self, content: bytes) -> Answer | FailedAttempt:
-        """Return the answer in the body of a reply; `bad_reply` where it is no completion.
+        """Return the answer in the body of a reply; `bad_reply` or `wrong_server` where it is no completion.
 
         A failure that the body tells is one, whatever the status was.
         """
         try:
             reply = self._read_reply(content)
         except NoCompletionError as error:
+            if wrong := wrong_server(self.redact(content.decode("utf-8", "replace"))):
+                return wrong
             start = clip(reply_text(self.redact(content.decode("utf-8", "replace"))), 200) or "it is empty"
             return transient_failure("bad_reply", f"the reply is not a valid completion ({error}): {start}")
         if isinstance(reply, Answer):

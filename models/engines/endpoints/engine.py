@@ -24,6 +24,7 @@ from models.engines.endpoints.failures import (
     error_object,
     transient_failure,
 )
+from models.engines.endpoints.first_call import FirstCall
 from models.engines.endpoints.health import Health
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.endpoints.pictures import data_uris
@@ -49,6 +50,9 @@ class EndpointEngine:
     once for every other status, the call is a `Failure`: `http_<status>`, `context_length`, `timeout`, `connection`,
     `bad_reply`, `finish_<reason>`, `reported_error`, or `cost_limit`, not sent. What a content filter stopped is an
     answer, whatever its status. An optional parameter that a refusal names is left out from then on.
+
+    The first call is sent alone. If its failure is about key, address, model or server (`is_of_setup`), which does not
+    pass by itself, it is not retried, and the others end with the same failure, unsent.
 
     Of the calls of a media group one is answered first, so that the provider keeps what they share (`LeaderQueue`).
     """
@@ -84,6 +88,7 @@ class EndpointEngine:
         self._budget = Budget(spec.price, spec.cost_limit)
         self._cache = PrefixCache(spec, clock, caches=self.dialect.caches_prefixes)
         self._health = Health(self.endpoint.unreachable_message)
+        self._first = FirstCall()
         self._loop = BackgroundLoop(f"endpoint of {spec.model}")
 
     async def attempt(self, body: Mapping[str, Any]) -> Answer | FailedAttempt:
@@ -133,22 +138,32 @@ class EndpointEngine:
         prefixes = [shared_prefix(call, lambda medium: len(pictures[medium])) for call in calls]
         queue = self._cache.queue(calls, prefixes)
 
-        async def work() -> None:
+        async def work(*, is_first: bool) -> None:
+            if not is_first:
+                await self._first.wait()
             while taken := await queue.take():
-                put(await self._answer(taken, pictures, queue))
+                put(self._unsent(taken[0]) or await self._answer(taken, pictures, queue))
                 queue.end_attempt(*taken)  # a leader that was not sent
+            self._first.end()
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(min(self.spec.concurrency, len(calls))):
-                    group.create_task(work())
+                for number in range(min(self.spec.concurrency, len(calls))):
+                    group.create_task(work(is_first=number == 0))
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
 
-    async def _answer(self, taken: tuple[Call, Prefix | None], pictures: Pictures, queue: LeaderQueue) -> CallReply:
-        call, prefix = taken
+    def _unsent(self, call: Call) -> CallReply | None:
+        """Return the reply to a call that is not worth sending."""
         if call.scored:
             return CallReply(call_id=call.call_id, outcome=UNSCORED)
+        if failed := self._first.failure_of(call):
+            self._health.record_failure(failed, self._health.answers, 1)
+            return CallReply(call_id=call.call_id, outcome=failed.failure)
+        return None
+
+    async def _answer(self, taken: tuple[Call, Prefix | None], pictures: Pictures, queue: LeaderQueue) -> CallReply:
+        call, prefix = taken
         tokens = estimate_tokens(self.spec, call, pictures)
         answers_before = self._health.answers
         attempt = 0
@@ -172,6 +187,7 @@ class EndpointEngine:
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)
+            is_final = self._first.end(outcome)
             if isinstance(outcome, Answer):
                 self._health.record_answer()
                 self._cache.record(prefix, outcome)
@@ -182,7 +198,7 @@ class EndpointEngine:
                 continue
             queue.end_attempt(call, prefix, outcome.failure)
             wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
-            if not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
+            if is_final or not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
                 break
             if outcome.wait_s and self._rate_limiter.pause(outcome.wait_s):
                 text = "%s: the endpoint asks for a pause of %.0f s: %s"

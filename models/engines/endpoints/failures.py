@@ -16,6 +16,7 @@ from models.engines.endpoints.replies import parsed
 from models.messages import Failure
 
 LONGEST_WAIT_S = 600.0  # longest pause that an endpoint may ask for; a call fails where it asks for more
+NO_PICTURES = "no_pictures"  # a type of failure: the model or its server takes none
 _FIRST_WAIT_S, _MAX_WAIT_S = 0.5, 30.0
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _ACCOUNT = re.compile(
@@ -30,6 +31,12 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 _WEB_PAGE = re.compile(r"\s*(<\?xml[^>]*>\s*)?<(!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_STREAM = re.compile(r"\s*(?:data|event|id|retry):", re.IGNORECASE)
+_NO_PICTURES = re.compile(
+    r"(?:image|vision|multi-?modal)[\w ]*(?:is|are) not supported"
+    r"|(?:does not|doesn't) support (?:image|vision|multi-?modal)|not a (?:multi-?modal|vision) model|mmproj",
+    re.IGNORECASE,
+)
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -50,11 +57,25 @@ class FailedAttempt:
     scope: FailureScope
     is_transient: bool
     wait_s: float | None = None  # seconds that the endpoint asks for before the next attempt
+    is_of_setup: bool = False
+    """Until there is a first answer no retry helps, and no other call: the key, address, model or server is wrong."""
 
 
 def transient_failure(kind: str, message: str, scope: FailureScope = FailureScope.ENDPOINT) -> FailedAttempt:
     """Return an attempt that failed without a status, for example by a timeout."""
     return FailedAttempt(failure=Failure(type=kind, message=message), scope=scope, is_transient=True)
+
+
+def wrong_server(text: str) -> FailedAttempt | None:
+    """Return the failure of a reply that is a stream or a web page, as of another server's; None for other replies."""
+    if _STREAM.match(text):
+        message = "the server answered with a stream of events, which was not asked for"
+    elif _WEB_PAGE.match(text):
+        message = reply_text(text)
+    else:
+        return None
+    failure = Failure(type="wrong_server", message=message)
+    return FailedAttempt(failure=failure, scope=FailureScope.ENDPOINT, is_transient=True, is_of_setup=True)
 
 
 def classify_status(
@@ -76,6 +97,9 @@ def classify_status(
     if status in (400, 413, 422, 500) and is_too_long(f"{code} {message} {text[:2000]}"):
         failure = Failure(type="context_length", message=message)
         return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False)
+    if _NO_PICTURES.search(message):
+        failure = Failure(type=NO_PICTURES, message=message)
+        return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False, is_of_setup=True)
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))
     is_transient = (status in _TRANSIENT_STATUSES or status >= 500) and not out_of_quota
     if status in (403, 404):
@@ -90,7 +114,9 @@ def classify_status(
             f"; it asks for a pause of {-(-wait_s // 60):,.0f} min, and a run waits {LONGEST_WAIT_S / 60:.0f} at most"
         )
     failure = Failure(type=f"http_{status}", message=message)
-    return FailedAttempt(failure=failure, scope=scope, is_transient=is_transient, wait_s=wait_s)
+    return FailedAttempt(
+        failure=failure, scope=scope, is_transient=is_transient, wait_s=wait_s, is_of_setup=status in (401, 404)
+    )
 
 
 def reported_failure(error: object, reason: str, redact: Callable[[str], str]) -> FailedAttempt:

@@ -21,6 +21,7 @@ from models.environment import s3_settings
 from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
 from models.gpu_memory import format_bytes
 from models.shell.connections import check_object_store
+from models.shell.store_region import REDIRECTED, end_redirect, region_problem
 from models.spec import ModelSpec
 from models.weight_headers import gguf_file
 
@@ -89,7 +90,11 @@ def _fetch(uri: str) -> str:
                 _copy(client, bucket, prefix, objects, folder)
                 complete(folder, content)
             hold(folder)
-    except (BotoCoreError, ClientError, MissingSecretError, ShellSettingError) as error:
+    except ClientError as error:
+        raise EngineUnreachableError(
+            f"{uri} cannot be read: {region_problem(error.response, client.meta) or error}"
+        ) from error
+    except (BotoCoreError, MissingSecretError, ShellSettingError) as error:
         raise EngineUnreachableError(f"{uri} cannot be read: {error}") from error
     except OSError as error:
         raise EngineUnreachableError(f"{uri} cannot be copied to {weights_folder()}: {error}") from error
@@ -101,7 +106,7 @@ def _client() -> Any:
     import boto3
 
     settings = s3_settings()
-    return boto3.client(
+    client = boto3.client(
         "s3",
         endpoint_url=settings.endpoint_url,
         aws_access_key_id=settings.key,
@@ -109,6 +114,8 @@ def _client() -> Any:
         aws_session_token=settings.token.get_secret_value() if settings.token else None,
         region_name=settings.region,
     )
+    client.meta.events.register(REDIRECTED, end_redirect)
+    return client
 
 
 def _list_objects(client: Any, bucket: str, prefix: str) -> Iterator[tuple[str, int, str]]:

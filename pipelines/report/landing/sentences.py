@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Final
 
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
+from pipelines.clean_text import cut, one_line
 from pipelines.predict.records import CellCount
 from pipelines.rendering.table_layout import format_number
 from pipelines.report.compare import CANNOT_CONCLUDE
@@ -17,6 +18,7 @@ from pipelines.report.measured import Measured
 FEW_ROWS: Final = 100  # below so many rows a benchmark's numbers are said to be few
 UNREADABLE: Final = metric_label("unreadable")
 MANY_UNREADABLE: Final = 0.05
+MOST_OF_ERROR: Final = 200  # characters of an error's message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +38,8 @@ class Verdict:
         return f"{self.title}: {'; '.join((self.claim, *self.facts))} ({self.measure})."
 
 
-def verdict_of(at: Standing) -> Verdict:
-    """Return the line of a benchmark."""
+def verdict_of(at: Standing, counts: Sequence[CellCount] = ()) -> Verdict:
+    """Return the line of a benchmark; `counts` say why requests failed."""
     facts = []
     if people := people_words(at):
         facts.append(people)
@@ -46,7 +48,12 @@ def verdict_of(at: Standing) -> Verdict:
     if at.dollars is not None:
         facts.append(dollars(at.dollars))
     return Verdict(
-        benchmark=at.benchmark, title=at.title, claim=_claim(at), facts=tuple(facts), measure=at.where, is_led=at.is_led
+        benchmark=at.benchmark,
+        title=at.title,
+        claim=_claim(at, counts),
+        facts=tuple(facts),
+        measure=at.where,
+        is_led=at.is_led,
     )
 
 
@@ -75,14 +82,32 @@ def dollars(value: float) -> str:
     return f"${value:,.2f}" if value >= 0.01 or not value else f"${Decimal(f'{value:.2g}'):f}"
 
 
-def _claim(at: Standing) -> str:
+def _claim(at: Standing, counts: Sequence[CellCount]) -> str:
     if not at.ranked:
+        if failed := _all_failed(at, counts):
+            return f"not measured: {failed}"
         reasons = dict.fromkeys(row.note or "no reason was given" for row in at.unmeasured)
         return f"not measured ({'; '.join(reasons)})" if reasons else "no model was run in the headline's setting"
     first = at.ranked[0]
     value = f"{first.model} {number(at, first.value or 0.0)}{_interval(at, first.ci_low, first.ci_high)}"
     doubt = ", not above chance" if at.beats_chance is False else ""
     return f"{value}{_comparison(at) if len(at.ranked) > 1 else ''}{doubt}"
+
+
+def _all_failed(at: Standing, counts: Sequence[CellCount]) -> str:
+    """Return that all requests in the headline's setting failed, and the first reason; '' if some did not."""
+    models = {row.model for row in at.unmeasured}
+    of_headline = [count for count in counts if (count.benchmark, count.task, count.setting) == at.cell]
+    asked = [count for count in of_headline if count.model in models and count.requests]
+    if not asked or any(count.error < count.requests for count in asked):
+        return ""
+    total = sum(count.error for count in asked)
+    return f"{'the request' if total == 1 else f'all {total:,} requests'} failed{_first_error(asked)}"
+
+
+def _first_error(counts: Iterable[CellCount]) -> str:
+    message = next((count.first_error for count in counts if count.first_error), "")
+    return f" (first: {cut(one_line(message), MOST_OF_ERROR)})" if message else ""
 
 
 def _comparison(at: Standing) -> str:
@@ -129,17 +154,19 @@ def doubts(
 def _unanswered(titles: dict[str, str], counts: Iterable[CellCount]) -> Iterator[str]:
     """Yield the models with requests that have no answer, with their numbers by benchmark."""
     totals: dict[str, Counter[tuple[str, str]]] = {}
+    of_models: dict[str, list[CellCount]] = {}
     for count in counts:
         if count.benchmark in titles:
             states = {"failed": count.error, "excluded": count.excluded, "not run": count.missing}
             named = {(titles[count.benchmark], state): number for state, number in states.items() if number}
             totals.setdefault(count.model, Counter()).update({**named, (titles[count.benchmark], ""): count.requests})
+            of_models.setdefault(count.model, []).append(count)
     for model, total in totals.items():
         parts = [
             f"{title} {value:,} of {total[title, '']:,} {state}" for (title, state), value in total.items() if state
         ]
         if parts:
-            yield f"{model}, requests without an answer: {', '.join(parts)}"
+            yield f"{model}, requests without an answer: {', '.join(parts)}{_first_error(of_models[model])}"
 
 
 def _unreadable(titles: dict[str, str], numbers: Iterable[Measured]) -> Iterator[str]:

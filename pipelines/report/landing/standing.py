@@ -50,6 +50,11 @@ class Standing:
     dollars: float | None = None  # what the answers of all models to this benchmark cost, where a price is known
 
     @property
+    def cell(self) -> tuple[str, str, str]:
+        """Benchmark, task and setting of the headline."""
+        return self.benchmark, self.task, self.setting
+
+    @property
     def where(self) -> str:
         """What is measured, in words."""
         return f"{metric_label(self.metric)}, {self.task}, {self.setting}"

@@ -27,7 +27,7 @@ def summary_of(report: ReportData) -> Summary:
     metrics = [row for row in report.metrics if row.model not in report.baselines]
     counts = [count for count in report.counts if count.model not in report.baselines]
     return Summary(
-        verdicts=[verdict_of(at) for at in standings],
+        verdicts=[verdict_of(at, counts) for at in standings],
         judges=[f"{judging}." for judging in report.judgings if not judging.is_doubtful],
         doubts=[*doubts(standings, metrics, counts, report.judgings), *report.warnings],
         matrix=matrix_table(standings, report.cost),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
 import select
 import shutil
 import signal
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +23,15 @@ from ray._private.ray_constants import DASHBOARD_ADDRESS, KV_NAMESPACE_DASHBOARD
 
 from cluster.connection import connect
 from cluster.errors import ClusterError
-from cluster.ray_private import WRITTEN_FOR, check_ray, embedded_nodes, kill_descendants, printed_by, shut_down
+from cluster.ray_private import (
+    WRITTEN_FOR,
+    check_ray,
+    embedded_nodes,
+    kill_descendants,
+    own_handler,
+    printed_by,
+    shut_down,
+)
 from tests.support.paths import ROOT
 
 PRIVATE = re.compile(r"ray\.(_private|_raylet|experimental\.internal_kv|\w+\._internal)|import _\w+ .*# ray")
@@ -152,3 +163,44 @@ def test_second_interrupt_ends_an_embedded_ray_all_the_same(monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         shut_down()
     assert process.returncode == -signal.SIGKILL
+
+
+def test_handler_of_sigterm_that_native_code_installs_while_ray_starts_is_replaced() -> None:
+    received = list[int]()
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    try:
+        with own_handler():
+            ctypes.CDLL(None).signal(signal.SIGTERM, ctypes.c_void_p(1))  # SIG_IGN, past Python
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert received == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray ends its processes by their group")
+def test_processes_of_a_node_are_in_a_group_of_their_own() -> None:
+    """So `timeout`, or a terminal that is closed, tells the driver alone, which then ends them in order."""
+    with embedded_nodes(lambda original, _: original):
+        process = ray._private.services.ConsolePopen(["sleep", "60"])
+    assert os.getpgid(process.pid) == process.pid
+    process.kill()
+    process.wait()
+
+
+def test_reference_that_a_thread_drops_while_ray_shuts_down_does_not_reach_native_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worker, ended = ray._private.worker.global_worker, list[str]()
+
+    def shutdown_driver() -> None:
+        ended.append("worker")
+        assert not hasattr(worker, "core_worker"), "where `ObjectRef` looks for it"
+
+    worker.core_worker = SimpleNamespace(shutdown_driver=shutdown_driver)
+    monkeypatch.setattr(worker, "mode", ray.SCRIPT_MODE)
+    monkeypatch.setattr(ray._private.worker, "_global_node", None)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append("rest"))
+    shut_down()
+    assert ended == ["worker", "rest"]

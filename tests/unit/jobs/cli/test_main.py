@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -451,9 +452,24 @@ def test_interrupt_while_modules_are_loaded_prints_no_traceback() -> None:
 def test_second_interrupt_while_exit_hooks_run_prints_no_traceback() -> None:
     code = (
         "import atexit, os, signal, sys, time; import jobs.cli.main\n"
-        "sys.modules['jobs.cli.main'].run = lambda _: 130\n"
-        "atexit.register(lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(600)))\n"
+        "interrupt = lambda: (os.kill(os.getpid(), signal.SIGINT), time.sleep(600))\n"
+        "sys.modules['jobs.cli.main'].run = lambda _: atexit.register(interrupt) and 130\n"
         "jobs.cli.main([])"
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
     assert (process.returncode, process.stderr) == (130, "")
+
+
+@pytest.mark.parametrize(("code", "status"), [(130, 130), (0, -signal.SIGABRT)])
+def test_exit_handlers_of_native_code_do_not_run_after_an_interrupt(code: int, status: int) -> None:
+    """Those of a Ray that was interrupted while it started crash; they are needed after any other end."""
+    program = (
+        "import atexit, ctypes, jobs.cli.main, sys\n"
+        "say = lambda: print('a hook ran', file=sys.stderr)\n"
+        f"sys.modules['jobs.cli.main'].run = lambda _: atexit.register(say) and {code}\n"
+        "crash = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(('abort', ctypes.CDLL(None)))\n"
+        "ctypes.CDLL(None).on_exit(crash, None)\n"
+        "jobs.cli.main([])"
+    )
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
+    assert (process.returncode, process.stderr) == (status, "a hook ran\n")

@@ -14,6 +14,7 @@ from cluster.connection import ClusterInfo
 from cluster.scheduling.workload import Fleet
 from jobs.dry_run.plan_table import show_plan
 from jobs.dry_run.schedule import schedule, schedule_summary
+from models.entry_fields import Replicas
 from models.spec import ModelSpec
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
@@ -82,7 +83,13 @@ def test_schedule_without_a_cluster_uses_this_machine_or_assumed_nodes(
     assert (summary["gpus"], summary["on"], summary["unplaced"]) == (4, "this machine", [])
     on(monkeypatch)
     show_plan(spec, plans, as_json=False)
-    assert "On 8 GPUs (assumed: no --address is given and no GPU is found here), as a run" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    here = "Here: no GPU. Models that can run on CPUs do; their time is unknown. On 8 GPUs that are assumed:"
+    assumed = next(line for line in lines if line.startswith("On 8 GPUs (assumed: no --address is given and no GPU"))
+    assert lines.index(here) < lines.index(assumed)
+    alone = replace(spec, models={"a": spec.models["a"].model_copy(update={"replicas": Replicas(max=1)})})
+    show_plan(alone, {"a": plans["a"]}, as_json=False)
+    assert "\nOn one GPU (assumed: no --address is given" in capsys.readouterr().out
     assert (
         schedule_summary(replace(spec, models={"random": ModelSpec(engine="random")}), {"random": plans["a"]}) is None
     )

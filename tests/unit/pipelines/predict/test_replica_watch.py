@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -39,3 +40,22 @@ def test_loading_and_answered_rows_are_noted(monkeypatch: pytest.MonkeyPatch) ->
         "160 rows answered of units that are not stored yet",
         "",
     ]
+
+
+def test_board_is_not_asked_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray may shut down then, and ends a process one of whose threads asks it meanwhile."""
+    asked, answer = threading.Event(), threading.Event()
+
+    def get(_reference: object, timeout: float) -> tuple[int, int, list[Any]]:
+        asked.set()
+        assert answer.wait(timeout)
+        return 0, 0, []
+
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr(replica_watch, "CHECK_S", 0.01)
+    watch = ReplicaWatch("m", {"CPU": 1.0}, SimpleNamespace(board=SimpleNamespace(remote=Mock())), lambda _: None)
+    with watch:
+        assert asked.wait(30)
+        threading.Timer(0.2, answer.set).start()
+    assert watch._thread
+    assert not watch._thread.is_alive()

@@ -9,6 +9,7 @@ import pytest
 from pipelines.errors import StoreError
 from pipelines.storage.errors import describe, is_storage_error, no_bucket
 from pipelines.storage.store import Store
+from tests.support.redirecting_store import redirecting_store
 from tests.unit.pipelines.storage.client_error import ClientError
 
 
@@ -46,6 +47,8 @@ def test_store_error_survives_pickling() -> None:
     [
         (ClientError(400, "ExpiredToken"), "renew the credentials. Run the same command again to resume"),
         (ClientError(403, "SignatureDoesNotMatch"), "check AWS_ACCESS_KEY_ID and its secret"),
+        (ClientError(400, "InvalidToken"), "check AWS_SESSION_TOKEN"),
+        (ClientError(500, "InternalError"), "the store failed: wait"),
         (OSError(errno.ENOSPC, "full"), "the disk is full"),
         (OSError(errno.EROFS, "Read-only file system"), "the place is read-only"),
         (OSError(errno.EMFILE, "Too many open files"), "`ulimit -n 4096`"),
@@ -85,3 +88,35 @@ def test_settings_that_the_client_refuses_name_the_variables(
         monkeypatch.setenv(name, value)
     with pytest.raises(StoreError, match=expected):
         Store("s3://bucket/folder").get("file")
+
+
+@pytest.mark.parametrize(
+    ("status", "region", "setting"),
+    [
+        (301, "", "AWS_REGION to the bucket's region"),
+        (301, "eu-west-3", "AWS_REGION=eu-west-3"),
+        (307, "", "AWS_REGION"),
+    ],
+)
+@pytest.mark.parametrize("operation", ["get", "put", "exists", "list"])
+def test_bucket_of_another_region_names_region_address_and_remedy(
+    operation: str, status: int, region: str, setting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """botocore asks for the region until the recursion limit where that request is redirected too."""
+    names = {"ACCESS_KEY_ID": "k", "SECRET_ACCESS_KEY": "s", "DEFAULT_REGION": "us-east-2"}
+    with redirecting_store(status, region) as address:
+        for name, value in {**names, "ENDPOINT_URL": address}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        store = Store("s3://bucket/folder")
+        calls = {
+            "get": store.get,
+            "exists": store.exists,
+            "list": store.list,
+            "put": lambda path: store.put(path, b"a"),
+        }
+        with pytest.raises(StoreError) as failure:
+            calls[operation]("file")
+    assert f"the store at {address} says that the bucket is not in region us-east-2; set {setting}" in str(
+        failure.value
+    )
+    assert not failure.value.is_transient

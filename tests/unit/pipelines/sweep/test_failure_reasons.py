@@ -51,6 +51,13 @@ def test_output_missing_in_a_file_of_answers_is_not_sent_again(out: Store) -> No
     assert reason.remedy == "write the missing outputs into the file of answers, and score it again"
 
 
+@pytest.mark.parametrize("kind", ["http_401", "http_404", "wrong_server", "no_pictures"])
+def test_failure_that_stays_is_not_said_to_pass_by_running_again(out: Store, kind: str) -> None:
+    write(out, "a" * 24, ("a", kind))
+    (reason,) = failure_reasons(out, [count(1)])
+    assert reason.remedy.startswith("this will not pass by itself: ")
+
+
 def test_row_that_a_later_part_answers_has_not_failed(out: Store) -> None:
     write(out, "a" * 24, ("a", "media"), ("b", "media"))
     write(out, "b" * 24, ("a", ""))

@@ -131,11 +131,12 @@ class TestPace:
         together = threading.Barrier(concurrency, timeout=60)
 
         def script(request: EndpointRequest) -> Say:
-            if request.number < concurrency:
+            if 0 < request.number <= concurrency:
                 together.wait()  # all that may be in flight are, however slow this machine is
             return Say(text="A", delay_s=0.02)
 
         with rig(script, concurrency=concurrency) as at:
+            at.ask_one("Hi")  # the first call is sent alone
             assert len(at.ask(*many(12))) == 12
             assert at.endpoint.most_at_once == concurrency
 
@@ -156,6 +157,7 @@ class TestPace:
             return "A"
 
         with rig(script, concurrency=2) as at:
+            at.ask_one("Hi")  # the first call is sent alone
             replies = at.engine.generate(many(5), {})
             early = [next(replies).call_id for _ in range(4)]
             gate.set()

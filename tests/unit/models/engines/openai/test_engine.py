@@ -228,7 +228,7 @@ class TestReplies:
 
     @pytest.mark.parametrize(
         "reply",
-        [b"", b"{", b"<html>", b"[]", b"null", b'{"choices": []}', b"\xff\xfe"],
+        [b"", b"{", b"<p>", b"[]", b"null", b'{"choices": []}', b"\xff\xfe"],
     )
     def test_invalid_reply_is_retried_and_then_a_failure(self, reply: bytes) -> None:
         with rig(lambda _: Raw(reply), retries=2) as at:

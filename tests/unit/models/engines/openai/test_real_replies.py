@@ -46,7 +46,7 @@ def read(reply: object) -> Answer | FailedAttempt:
         ({"choices": []}, "bad_reply", True),
         ({"choices": None}, "bad_reply", True),
         ({"choices": [{"finish_reason": "stop", "message": None}]}, "bad_reply", True),
-        (b'data: {"choices":[{"delta":{"content":"B"}}]}\n\ndata: [DONE]\n', "bad_reply", True),
+        (b'data: {"choices":[{"delta":{"content":"B"}}]}\n\ndata: [DONE]\n', "wrong_server", True),
         (b"[" * 100_000, "bad_reply", True),
     ],
 )

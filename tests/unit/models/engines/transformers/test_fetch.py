@@ -18,6 +18,7 @@ from models.engines import weight_store
 from models.engines.transformers import fetch
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
+from tests.support.redirecting_store import redirecting_store
 from tests.unit.models.engines.conftest import Checkpoints
 
 
@@ -268,3 +269,12 @@ def test_marker_is_not_written_through_a_link(bucket: Any, tmp_path: Path) -> No
     fetch.ensure_local(spec_of("s3://store/m"))
     assert (tmp_path / "theirs").read_bytes() == b""
     assert not (copy / ".complete").is_symlink()
+
+
+def test_bucket_of_another_region_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(f"AWS_{name}", "k")
+    with redirecting_store() as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        with pytest.raises(EngineUnreachableError, match=r"^s3://bucket/m cannot be read: .*; set AWS_REGION to the"):
+            fetch.ensure_local(spec_of("s3://bucket/m"))

@@ -43,6 +43,26 @@ def test_claim_says_who_leads_and_whether_that_is_real(changes: dict[str, Any], 
     assert verdict_of(standing(**changes)).claim == expected
 
 
+@pytest.mark.parametrize(
+    ("errors", "claim"),
+    [
+        ((6, 0), "not measured: all 6 requests failed (first: model not found)"),
+        ((6, 1), "not measured (words)"),
+        ((1, 0), "not measured: the request failed (first: model not found)"),
+    ],
+)
+def test_claim_has_the_first_error_if_all_requests_failed(errors: tuple[int, int], claim: str) -> None:
+    error, answered = errors
+    at = standing(ranked=())
+    cell = {"benchmark": "maia", "model": "words 2", "task": "vsv"}
+    number = {"requests": error + answered, "ok": answered, "error": error}
+    counts = [
+        CellCount(**cell, setting="32-frames", **number, first_error="model not found"),
+        CellCount(**cell, setting="1-frame", requests=1, ok=1),
+    ]
+    assert verdict_of(at, counts).claim == claim
+
+
 def test_verdict_has_people_chance_and_cost() -> None:
     verdict = verdict_of(standing("T"))
     assert verdict.facts == ("people 94.0", "chance 25.0", "$3.10")
@@ -63,11 +83,12 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
         metric(metric="none_rate", value=0.01, model="other"),
         metric(metric="count_invalid", value=60.0, unit="count", model="third"),
     ]
-    count = CellCount(benchmark="maia", model="m", task="t", setting="s", requests=10, ok=8, error=2)
+    fields = {"benchmark": "maia", "model": "m", "task": "t"}
+    count = CellCount(**fields, setting="s", requests=10, ok=8, error=2, first_error="no such model")
     at = standing("MAIA", ranked=(metric(n=99),), chance=Chance(0.45))
     assert doubts([at], numbers, [count], judgings) == [
         "MAIA: no judge (--judge NAME), so not measured: open answers accepted, aggregate accuracy",
-        "m, requests without an answer: MAIA 2 of 10 failed",
+        "m, requests without an answer: MAIA 2 of 10 failed (first: no such model)",
         "small, answers that cannot be read, in the worst setting: MAIA 20%",
         "third, answers that cannot be read, in the worst setting: MAIA 50%",
         "No model is above chance, so differences between models say nothing: MAIA",
