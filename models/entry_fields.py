@@ -214,6 +214,7 @@ class EndpointSettings(StrictModel):
     """Fields of the request that only some servers know, such as vLLM's `chat_template_kwargs`. They are recorded in
     `run.json`: no secrets."""
     price: Price | None = None
+    tokens_per_picture: PositiveFloat | None = None  # that the provider bills, for estimates of what requests cost
     prompt_cache: _PromptCache = "auto"
     """With `auto` one of the requests about a picture or clip is sent first, and the others follow its reply, so that a
     provider keeps what they share; `prompt_cache_key` and `cache_control` are sent where it documents them."""

@@ -129,4 +129,5 @@ class _QuestionCount:
             self.plan.calls += len(steps)
             self.plan.prompt_tokens += tokens.prompt_tokens
             self.plan.shared_tokens += tokens.media_tokens
+            self.plan.pictures += tokens.pictures
             self.plan.output_tokens += sum(step.generation.max_new_tokens for step in steps)

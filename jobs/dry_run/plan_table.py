@@ -11,7 +11,7 @@ from jobs.tables import table
 from models.availability import unavailable_reason
 from models.engine_choice import repeated_prefix_reason
 from models.spec import ModelSpec
-from pipelines.plan.cost_model import saved_tokens
+from pipelines.plan.cost_model import planned_dollars, prompt_tokens, saved_tokens
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
 
@@ -64,7 +64,8 @@ def show_plan(
             "its answers suffice."
         )
     print_line(
-        "Nothing was run. Tokens are estimates: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."
+        "Nothing was run. Tokens are estimates: 3.5 characters a token; 28 x 28 pixels a token, two frames deep, or "
+        "the `tokens_per_picture` of an entry."
     )
 
 
@@ -165,12 +166,10 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
     placed = placement_for(spec, plan) if uses_gpu else None
     price = dollars = cached_dollars = None
     if billed := spec.billed_price:
-        tokens = (plan.prompt_tokens, plan.output_tokens + plan.calls * (spec.thinking_tokens or 0))
-        dollars = billed.dollars(*tokens)
+        dollars = planned_dollars(plan, spec, billed)
         price = f"about ${dollars:,.2f}"
         if spec.reads_cache:
-            cached = plan.cacheable_tokens - plan.distinct_cacheable_tokens
-            cached_dollars = billed.dollars(*tokens, cached, plan.distinct_cacheable_tokens)
+            cached_dollars = planned_dollars(plan, spec, billed, is_cached=True)
             price += f" (${cached_dollars:,.2f} where the provider's cache holds what requests share)"
         price += f" at prices of {billed.as_of}" if billed.as_of else ""
         price += f", {spec.batch_price_factor:g} of the list price" if spec.batch else ""
@@ -185,8 +184,8 @@ def _plan_row(spec: ModelSpec, model: str, plan: ModelPlan) -> dict[str, Any]:
         "to_do": plan.to_do,
         "calls": plan.calls,
         "media_groups": plan.groups,
-        "prompt_tokens": plan.prompt_tokens,
-        "least_tokens": plan.prompt_tokens - saved_tokens(plan, spec),
+        "prompt_tokens": prompt_tokens(plan, spec),
+        "least_tokens": prompt_tokens(plan, spec) - saved_tokens(plan, spec),
         "gpus": spec.max_gpus,
         "gpu_gb": (float(f"{placed.bytes_per_gpu / 1e9:.3g}") if placed else "unknown") if uses_gpu else 0,
         "placement": placement_summary(spec, plan) if local else None,

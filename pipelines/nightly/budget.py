@@ -7,7 +7,7 @@ from models.spec import ModelSpec
 from pipelines.nightly.due import run_order
 from pipelines.nightly.records import PairStatus
 from pipelines.plan.context import SweepContext
-from pipelines.plan.cost_model import model_workload
+from pipelines.plan.cost_model import model_workload, planned_dollars
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import placeholder_captions, plan_sweep
 from pipelines.plan.records import ModelPlan
@@ -127,10 +127,7 @@ def _estimate(status: PairStatus, spec: ModelSpec, plans: Sequence[ModelPlan], g
     usd, is_priced = 0.0, False
     if price := spec.billed_price:
         is_priced = True
-        usd += sum(
-            price.dollars(plan.prompt_tokens, plan.output_tokens + plan.calls * (spec.thinking_tokens or 0))
-            for plan in plans
-        )
+        usd += sum(planned_dollars(plan, spec, price) for plan in plans)
     if gpu_hour_usd is not None and spec.can_use_gpu:
         is_priced = True
         usd += seconds / 3600 * spec.max_gpus * gpu_hour_usd

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cluster.scheduling.workload import ModelWorkload
 from models.engine_choice import repeated_prefix_reason
+from models.entry_fields import Price
 from models.gpu_memory import format_bytes
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
@@ -78,9 +79,31 @@ def _weight_bytes(spec: ModelSpec) -> float:
     return _parameters(spec) * (4 if spec.dtype == "float32" else 2)
 
 
+def prompt_tokens(plan: ModelPlan, spec: ModelSpec) -> int:
+    """Estimate the prompt tokens of the pending requests, with the entry's `tokens_per_picture` if it has one."""
+    return round(plan.prompt_tokens + plan.shared_tokens * (_media_factor(plan, spec) - 1))
+
+
 def saved_tokens(plan: ModelPlan, spec: ModelSpec) -> int:
-    """Return the prompt tokens that a shared prefix saves; none where the engine pays for it with every question."""
-    return 0 if repeated_prefix_reason(spec) else plan.shared_tokens - plan.distinct_media_tokens
+    """Return the prompt tokens that a shared prefix saves; none if the engine computes it with every question."""
+    if repeated_prefix_reason(spec):
+        return 0
+    return round((plan.shared_tokens - plan.distinct_media_tokens) * _media_factor(plan, spec))
+
+
+def planned_dollars(plan: ModelPlan, spec: ModelSpec, price: Price, *, is_cached: bool = False) -> float:
+    """Estimate what the pending requests cost, if the provider's cache holds what they share or not."""
+    factor = _media_factor(plan, spec) if is_cached else 0.0
+    written, cacheable = factor * plan.distinct_cacheable_tokens, factor * plan.cacheable_tokens
+    output = plan.output_tokens + plan.calls * (spec.thinking_tokens or 0)
+    return price.dollars(prompt_tokens(plan, spec), output, cacheable - written, written)
+
+
+def _media_factor(plan: ModelPlan, spec: ModelSpec) -> float:
+    """Return how many tokens of pictures and clips the provider bills for each that is estimated by pixels."""
+    if spec.tokens_per_picture is None or not plan.shared_tokens:
+        return 1.0
+    return plan.pictures * spec.tokens_per_picture / plan.shared_tokens
 
 
 def unit_seconds(plan: ModelPlan, unit: WorkUnit, spec: ModelSpec, gpu: GpuProfile) -> float:

@@ -25,7 +25,7 @@ from pipelines.storage.parts import batched, num_rows, tables_to_parquet
 from pipelines.storage.store import ListedFolder, Store
 from pipelines.version import __version__
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 ALL_SAMPLES = SampleSelection()
 PLAN_FOLDER = "plan"
 

@@ -108,6 +108,7 @@ class _Planner:
             work.output_tokens += requests * sum(step.max_new_tokens for step in steps)
         work.prompt_tokens += int(columns.numbers("prompt_tokens")[mask].sum())
         work.shared_tokens += int(columns.numbers("media_tokens")[mask].sum())
+        work.pictures += int(columns.numbers("pictures")[mask].sum())
         first_rows = groups.first_rows(mask & ~groups.equal(""))
         names = [groups.values[code] for code in groups.codes[first_rows]]
         is_new = self.groups.add([hashlib.sha256(name.encode()).hexdigest()[:ID_DIGITS] for name in names])

@@ -153,6 +153,7 @@ def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str 
         prompt_tokens=tokens.prompt_tokens,
         media_tokens=tokens.media_tokens,
         first_media_tokens=tokens.first_media_tokens,
+        pictures=tokens.pictures,
         decoded_bytes=decoded_bytes(prompt.steps, refs),
         media_files={part.source: media_path(refs[part.file]) for part in media if part.file in refs},
         messages=dump_steps(prompt.steps),

@@ -47,6 +47,7 @@ class ModelPlan:
     prompt_tokens: int = 0
     """Estimate over pending requests: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."""
     shared_tokens: int = 0  # those of pictures and clips
+    pictures: int = 0  # pictures and frames
     distinct_media_tokens: int = 0  # the same with each media group counted once: what shared prefixes leave to compute
     cacheable_tokens: int = 0
     """Those of the first picture or clip of each request, where a provider keeps it: from 1,024 tokens on."""

@@ -20,7 +20,7 @@ from pipelines.storage.store import Store
 ROW_GROUP: Final = 512  # rows that are built, written and read together
 CACHED_PARTS = 4
 _PAYLOAD = ("media_files", "messages")
-_ESTIMATES = ("prompt_tokens", "media_tokens", "first_media_tokens", "decoded_bytes")
+_ESTIMATES = ("prompt_tokens", "media_tokens", "first_media_tokens", "pictures", "decoded_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,7 @@ class PlanRow:
     prompt_tokens: int = 0
     media_tokens: int = 0
     first_media_tokens: int = 0
+    pictures: int = 0  # pictures and frames
     decoded_bytes: int = 0
     media_files: Mapping[str, str]  # content hash -> path in the dataset
     messages: str

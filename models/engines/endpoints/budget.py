@@ -9,7 +9,7 @@ from models.messages import Answer, Call, Failure, Media, Text
 from models.spec import ModelSpec
 
 _CHARS_PER_TOKEN = 3.5
-TOKENS_PER_PICTURE = 1_100  # cost of a large picture at known endpoints; estimates calls in flight only
+TOKENS_PER_PICTURE = 1_100  # of a large picture at known endpoints, unless the entry has its own number
 
 
 class Budget:
@@ -60,7 +60,8 @@ def cost_limit_failure(spent: float, limit: float) -> Failure:
 
 
 def estimate_tokens(spec: ModelSpec, call: Call, pictures: Mapping[Media, Sequence[str]]) -> float:
-    """Estimate the prompt tokens of a call."""
+    """Estimate the prompt tokens of a call, for what is reserved while it is in flight."""
     texts = (part.text for turn in call.turns for part in turn.parts if isinstance(part, Text))
     characters = len(spec.system or "") + sum(map(len, texts))
-    return characters / _CHARS_PER_TOKEN + TOKENS_PER_PICTURE * sum(len(pictures[medium]) for medium in call.media)
+    shown = sum(len(pictures[medium]) for medium in call.media)
+    return characters / _CHARS_PER_TOKEN + (spec.tokens_per_picture or TOKENS_PER_PICTURE) * shown

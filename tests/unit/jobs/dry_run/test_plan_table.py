@@ -61,6 +61,27 @@ def test_price_with_the_cache_counts_what_requests_share_once() -> None:
         assert plan_table._plan_row(spec.model_copy(update=changes), "m", plan)["price_cached_usd"] is None
 
 
+def test_price_counts_pictures_as_the_provider_bills_them() -> None:
+    price = Price(input_per_million=10.0, cached_input_per_million=1.0, output_per_million=0.0)
+    spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price, tokens_per_picture=765)
+    plan = ModelPlan(  # a text of 100 tokens and 4 frames of 500 in each of 100 requests about 10 clips
+        target=TARGET,
+        prompt_tokens=210_000,
+        shared_tokens=200_000,
+        distinct_media_tokens=20_000,
+        cacheable_tokens=200_000,
+        distinct_cacheable_tokens=20_000,
+        pictures=400,
+    )
+    row = plan_table._plan_row(spec, "m", plan)
+    assert row["prompt_tokens"] == 100 * (100 + 4 * 765)
+    assert row["price_usd"] == pytest.approx(3.16)
+    assert row["price_cached_usd"] == pytest.approx(10e-6 * 10 * (1_000 + 3_060) + 1e-6 * 90 * 3_060)
+    assert 0 < row["least_tokens"] <= row["prompt_tokens"]
+    by_pixels = plan_table._plan_row(spec.model_copy(update={"tokens_per_picture": None}), "m", plan)
+    assert (by_pixels["prompt_tokens"], by_pixels["price_usd"]) == (210_000, pytest.approx(2.1))
+
+
 def test_plan_states_what_all_endpoints_may_cost_together(capsys: pytest.CaptureFixture[str]) -> None:
     price = Price(input_per_million=1.0, output_per_million=5.0)
     paid = ModelSpec(engine="openai", model="m", base_url="http://x/v1", price=price)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from models.engines.endpoints.budget import Budget
+from models.engines.endpoints.budget import Budget, estimate_tokens
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.openai.engine import cache_fields
 from models.entry_fields import Price
@@ -264,3 +264,10 @@ class TestBudget:
 
     def test_batches_scale_all_prices(self) -> None:
         assert Price(**PRICE).scaled(0.5).cached_input_per_million == 0.5
+
+
+@pytest.mark.parametrize(("tokens_per_picture", "tokens"), [(None, 10 + 2 * 1_100), (765, 10 + 2 * 765)])
+def test_reservation_counts_pictures_as_the_entry_says(tokens_per_picture: float | None, tokens: int) -> None:
+    spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", tokens_per_picture=tokens_per_picture)
+    asked = call("a/0", "x" * 35, PICTURE, OTHER_PICTURE)
+    assert estimate_tokens(spec, asked, {PICTURE: ["data"], OTHER_PICTURE: ["data"]}) == tokens
