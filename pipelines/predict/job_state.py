@@ -22,9 +22,9 @@ class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
         self._fed: list[Sequence[bytes]] = []
         self._first_call = time.time_ns()  # later than all of a process before
 
-    def board(self) -> tuple[int, int, list[LoadProgress]]:
-        """Return started replicas, answered rows of unfinished units, and how far weights are loaded."""
-        return self.started, self.answered_rows(), self.progress()
+    def board(self) -> tuple[int, int, int, list[LoadProgress]]:
+        """Return replicas that load and that started, answered rows of unfinished units, and how far weights are."""
+        return self.loading, self.started, self.answered_rows(), self.progress()
 
     def begin(self, unit: str) -> tuple[int, dict[str, str]]:
         """Count another attempt, as `AttemptTracker.begin`; GPUs did not fail where a request is the cause."""

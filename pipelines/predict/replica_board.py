@@ -68,6 +68,11 @@ class ReplicaBoard:
         """Record why no replica is to be started again."""
         self._given_up = reason
 
+    @property
+    def loading(self) -> int:
+        """How many replicas load the model."""
+        return len(self._loads)
+
     def progress(self) -> list[LoadProgress]:
         """Return the last progress of each replica that has loaded something."""
         return list(self._progress.values())

@@ -18,6 +18,9 @@ WAIT_S = 60.0  # seconds without any progress after which a line says what a rep
 BOARD_TIMEOUT_S = 10
 MIN_BYTES = 0.1e9  # smaller weights are loaded at once
 _GB = 1e9
+STARTING = "the model's process starts"
+LOADING = "the model's process imports its engine and loads the weights"
+FIRST_REQUESTS = "the first requests are being answered"
 
 
 @dataclass
@@ -48,15 +51,16 @@ class ReplicaWatch:
 
         began = monotonic()
         first_seen: dict[str, tuple[float, float]] = {}  # weights -> when, and bytes loaded by then
-        has_logged_wait = False
+        has_logged_wait, has_answered = False, False
         text = ""
         while not self._ended.wait(CHECK_S):
             try:
-                started, rows, loads = ray.get(self.job_actor.board.remote(), timeout=BOARD_TIMEOUT_S)
+                loading, started, rows, loads = ray.get(self.job_actor.board.remote(), timeout=BOARD_TIMEOUT_S)
             except (ray.exceptions.RayError, SystemExit):  # the latter where Ray ends while it is asked
                 continue  # the board is as busy as its machine; when it is gone, so is this block
             if started:
-                text = self._note(rows_note(rows), text)
+                has_answered = has_answered or rows > 0
+                text = self._note(rows_note(rows) if has_answered else FIRST_REQUESTS, text)
                 continue
             now = monotonic()
             slowest = min((load for load in loads if load[2] >= MIN_BYTES), key=lambda load: load[1], default=None)
@@ -64,8 +68,8 @@ class ReplicaWatch:
                 since = first_seen.setdefault(slowest[0], (now, slowest[1]))
                 text = self._note(format_load_progress(slowest, since=since, now=now, count=len(loads)), text)
             else:
-                text = self._note("the model's process starts and loads its weights", text)
-            if not loads and not has_logged_wait and now - began > WAIT_S:
+                text = self._note(LOADING if loading else STARTING, text)
+            if not loading and not has_logged_wait and now - began > WAIT_S:
                 has_logged_wait = True
                 self._log_demand()
 
@@ -79,7 +83,7 @@ class ReplicaWatch:
 
         free = ray.available_resources()
         log.warning(
-            "model %r: no replica is ready yet; one needs %s, free now: %s; it loads, or waits for others to finish",
+            "model %r: no process has started yet: it needs %s, and %s are free; it waits for others to finish",
             self.model,
             ", ".join(f"{amount:g} {name}" for name, amount in self.demand.items()),
             ", ".join(f"{free.get(name, 0):g} {name}" for name in self.demand),
