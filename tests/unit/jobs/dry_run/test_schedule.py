@@ -84,7 +84,7 @@ def test_schedule_without_a_cluster_uses_this_machine_or_assumed_nodes(
     on(monkeypatch)
     show_plan(spec, plans, as_json=False)
     lines = capsys.readouterr().out.splitlines()
-    here = "Here: no GPU. Models that can run on CPUs do; their time is unknown. On 8 GPUs that are assumed:"
+    here = "Here: no GPU. Models that fit run on the CPU, in an unknown time. Estimate for 8 GPUs (assumed H100):"
     assumed = next(line for line in lines if line.startswith("On 8 GPUs (assumed: no --address is given and no GPU"))
     assert lines.index(here) < lines.index(assumed)
     alone = replace(spec, models={"a": spec.models["a"].model_copy(update={"replicas": Replicas(max=1)})})
