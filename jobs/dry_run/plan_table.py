@@ -130,7 +130,9 @@ def _print_times(times: Mapping[str, Any]) -> None:
         return
     gpus = "one GPU" if times["gpus"] == 1 else f"{times['gpus']} GPUs"
     if times["on"] == ASSUMED:
-        print_line(f"Here: no GPU. Models that fit run on the CPU, in an unknown time. Estimate for {gpus} (assumed H100):")
+        print_line(
+            f"Here: no GPU. Models that fit run on the CPU, in an unknown time. Estimate for {gpus} (assumed H100):"
+        )
     heads = ("model", "GPUs per replica", "starts (min)", "ends (min)", "loads", "GPU hours")
     rows = [
         [

@@ -103,6 +103,7 @@ def table(out: Path, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_mate_predictions_of_the_authors_make_tables_and_figures(inline_cli: Cli, data: str, tmp_path: Path) -> None:
     folder, out = tmp_path / "predictions", tmp_path / "out"
     folder.mkdir()

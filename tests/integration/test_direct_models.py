@@ -21,6 +21,7 @@ def request_ids(out: Path, model: str) -> set[str]:
     return {name for part in parts for name in pq.ParquetFile(part).read(["request_id"])["request_id"].to_pylist()}
 
 
+@pytest.mark.slow
 def test_folder_and_address_run_and_resume(
     inline_cli: Cli, vague_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

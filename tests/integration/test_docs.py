@@ -95,6 +95,7 @@ def test_commands_of_a_page_run_as_shown(
         assert command.printed(result.stdout), f"{command.line}\nprinted\n{result.stdout}\nand not\n{command.output}"
 
 
+@pytest.mark.slow
 def test_every_metric_of_a_run_is_explained(tmp_path: Path) -> None:
     data, guesses = Store(str(tmp_path / "data")), ModelSpec(engine="random")
     for name in BENCHMARKS:

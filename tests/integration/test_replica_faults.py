@@ -104,6 +104,7 @@ def test_gpu_that_fails_twice_is_avoided(gpu_head: RayHead, maia_data: str, tmp_
     assert "data-usage-metrics-poller" not in {thread.name for thread in threading.enumerate()}, "a thread of Ray Data"
 
 
+@pytest.mark.slow
 def test_gpu_that_torch_cannot_use_is_an_error(gpu_head: RayHead, cli: Cli, maia_data: str, tmp_path: Path) -> None:
     """Ray counts a GPU that torch does not see, as where the driver is too old."""
     models = tmp_path / "models.json"

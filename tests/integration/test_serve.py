@@ -84,6 +84,7 @@ def data_uri() -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
+@pytest.mark.slow
 def test_official_client_sends_text_and_a_picture(served) -> None:
     announcement, _, _ = served
     assert announcement["base_url"].startswith("http://127.0.0.1:")

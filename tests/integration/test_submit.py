@@ -140,6 +140,7 @@ def test_submit_returns_the_drivers_exit_code_and_uses_a_job_name_once(
     assert api.submit(order("night-1")) == ("night-1-2", False)
 
 
+@pytest.mark.slow
 def test_wrong_token_is_refused(
     shell: RayHead, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def test_killed_rank_loses_no_row(cli: Cli, command_env: dict[str, str], maia_da
     assert not any(Path(f"/proc/{pid}").exists() for pid in ranks), "no rank outlives its run"
 
 
+@pytest.mark.slow
 def test_unplaceable_replica_reports_what_is_missing(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
     models.write_text("wide: {engine: transformers, model: anywhere/at-all, device: cuda, tensor_parallel: 4}\n")

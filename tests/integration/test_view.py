@@ -184,6 +184,7 @@ def test_choice_in_a_filter_changes_the_address(outputs: list[str], tmp_path: Pa
         assert page.evaluate("document.querySelectorAll('.badge.wrong').length") > 0
 
 
+@pytest.mark.full
 def test_sixty_searches_at_once_end_as_pages_or_as_busy(tmp_path: Path) -> None:
     write_answers(tmp_path / "out", rows=20_000, part=2_000)
     with serving(str(tmp_path / "out")) as (address, process), ThreadPoolExecutor(60) as pool:

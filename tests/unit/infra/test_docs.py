@@ -137,6 +137,7 @@ def test_search_works_where_the_site_is_opened_as_a_file(site: Path, tmp_path: P
         assert page.evaluate("performance.getEntriesByType('resource').every((each) => each.name.startsWith('file:'))")
 
 
+@pytest.mark.full
 def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:
     write_pages(tmp_path / "docs")
     with (tmp_path / "docs" / "view.md").open("a") as page:

@@ -154,6 +154,7 @@ def test_without_a_command_it_is_refused(job: Job) -> None:
     assert "give a command of vlmsweep" in job.err
 
 
+@pytest.mark.full
 def test_nightly_is_an_array_of_all_benchmarks(job: Job) -> None:
     names = yaml.safe_load((ROOT / "infra" / "nightly.yaml").read_text())["benchmarks"]
     assert {*names} <= {*benchmark_names()}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.errors import PostponedError
@@ -88,6 +88,7 @@ def test_single_model_takes_only_replicas_that_pay() -> None:
     assert GpuScheduler([work("a", 1, *[1.0] * 4, load=100.0)], [8]).begin() == [("a", 1)]
 
 
+@settings(max_examples=25, deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0, 1, 1, 1, 2, 4, 8]), st.floats(1, 1e4), st.integers(1, 60), st.integers(1, 9)),
@@ -147,6 +148,7 @@ def test_model_gets_the_fewest_replicas_that_end_it_within_the_target() -> None:
     assert GpuScheduler(works, [4], target=0.7).begin() == [("long", 4)]
 
 
+@pytest.mark.full
 def test_schedule_of_many_models_fills_the_gpus_to_a_tenth() -> None:
     """Models of the catalog's sizes on nodes of eight."""
     sizes = (

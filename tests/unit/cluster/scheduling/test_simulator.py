@@ -89,7 +89,7 @@ WORKS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(raw=WORKS, gpus=st.sampled_from([8, 16, 64]), loss=st.sampled_from([0.0, 0.3]))
 def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: int, loss: float) -> None:
     works = [work(f"m{i}", g, *units, load=load) for i, (g, load, units) in enumerate(raw)]

@@ -15,7 +15,6 @@ from pipelines.benchmarks.vague import answers as vague_reading
 from pipelines.benchmarks.vflute import answers as vflute_reading
 from tests.support.odd import EMPTY, REFUSALS, odd_answers
 
-MANY = 10_000
 READINGS = {
     "A": "The speaker wants person1 to feed the parrot.",
     "B": "The speaker wants person1 to shut the window.",
@@ -105,9 +104,10 @@ NOT_EMPTY = {"</s>", "**``**"}
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_ten_thousand_odd_answers(name: str) -> None:
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.full)])
+def test_thousands_of_odd_answers_are_read_alike_in_any_order(name: str, count: int) -> None:
     read = READERS[name].read
-    texts = odd_answers(MANY)
+    texts = odd_answers(count)
     once = [read(text) for text in texts]
     assert [read(text) for text in texts[::-1]][::-1] == once
     if name != "unpie-same-text":  # a reader that takes all for one thing would pass the line above

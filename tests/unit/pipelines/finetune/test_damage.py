@@ -82,6 +82,7 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> tuple[FinetuneSpec, F
     return base, other, resume(whole)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "way"),
     [

@@ -155,13 +155,11 @@ def test_damage_after_ingest_is_detected(source: Path, tmp_path: Path) -> None:
         b"\xff",
         whole[:-20],
         whole.replace(b'"samples": ', b'"samples": 1'),
+        json.dumps({name: value for name, value in json.loads(whole).items() if name != "checksum"}).encode(),
     ):
         store.put("maia/manifest.json", damaged)
         with pytest.raises(DatasetError, match="ingest again"):
             Dataset.open(store, "maia")
-    old = {name: value for name, value in json.loads(whole).items() if name != "checksum"}
-    store.put("maia/manifest.json", json.dumps(old).encode())
-    assert Dataset.open(store, "maia").manifest == Manifest.from_json(whole)
 
 
 def test_changed_byte_of_a_manifest_is_detected(source: Path, tmp_path: Path) -> None:

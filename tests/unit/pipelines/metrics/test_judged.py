@@ -57,6 +57,7 @@ def test_ppi_python_gives_these_values(agreement: float) -> None:
     assert [float(x[0]) for x in (value, *ends)] == pytest.approx(list(PPI[agreement]), abs=1e-9)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("judge", JUDGES)
 def test_corrected_intervals_hold_what_people_accept_and_plain_ones_do_not(judge: str) -> None:
     cases = [coverage(judge, clusters, 100, 100) for clusters in SETS]
@@ -111,6 +112,7 @@ def test_labels_of_fewer_than_two_clusters_correct_nothing(rows: list[int]) -> N
     assert corrected(np.ones(6), labels, np.arange(6) // 2) is None
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("errors", "twice"), [(0.05, 0.3), (0.05, 1.0), (0.1, 0.3), (0.1, 1.0)])
 def test_intervals_allow_for_people_who_err_where_two_labelled_the_same_rows(errors: float, twice: float) -> None:
     labelling = Labelling(errors=errors, twice=twice)

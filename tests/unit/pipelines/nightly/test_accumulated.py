@@ -89,6 +89,7 @@ def test_clusters_not_samples_are_independent() -> None:
     assert shift_p(np.ones(50), np.zeros(50)) == 1.0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("noise", ["0.5% of the answers", "5% of the answers", "2 of 20 clips"])
 def test_simulated_nights_without_a_change_are_calm(noise: str) -> None:
     assert false_alarms([3], NOISE[noise], nights=120)[0] <= 1

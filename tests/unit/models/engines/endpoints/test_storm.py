@@ -30,6 +30,7 @@ PRICE = {"input_per_million": 1_000_000.0, "output_per_million": 1_000_000.0}
 TOO_MANY = FailedAttempt(failure=Failure(type="http_429", message=""), scope=FailureScope.ENDPOINT, is_transient=True)
 
 
+@pytest.mark.full
 def test_storm_of_429s_loses_no_call() -> None:
     storms = (range(40, 50), range(150, 160))
     result = figures(300, 2400, storms=storms)

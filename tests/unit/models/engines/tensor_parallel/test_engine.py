@@ -157,6 +157,7 @@ def test_pixels_that_the_first_rank_rejects_are_a_reply_of_all(pair: TensorParal
     assert failure.message.startswith("ValueError: pixels are uint8")
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("forked_ranks")
 def test_first_rank_preprocesses_once_for_all_and_ahead(
     checkpoint_of: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -149,6 +149,7 @@ def test_gold_of_any_text_is_read_or_refused(reference: str) -> None:
     assert str(gold).strip()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("output", LONG, ids=lambda output: repr(output[:14]))
 def test_long_hostile_outputs_take_no_quadratic_time(output: str) -> None:
     def judge(text: str) -> None:

@@ -225,6 +225,7 @@ def reader(name: str) -> Any:
     }[name]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["number", "text", "phrase", "label", "yes-no", "letters", "wrappers"])
 def test_time_is_linear_in_the_text(name: str) -> None:
     for piece in PIECES:

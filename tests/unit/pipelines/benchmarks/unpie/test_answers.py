@@ -187,6 +187,7 @@ def test_equal_by_rule_ignores_case_punctuation_and_blanks(sentence: str) -> Non
     assert not equal_by_rule(f"{sentence} twice", sentence)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
 def test_readers_take_no_quadratic_time(piece: str, read: Callable[[str], object]) -> None:

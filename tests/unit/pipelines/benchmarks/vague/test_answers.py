@@ -163,6 +163,7 @@ def test_parse_choice_ignores_closed_reasoning(raw: str, letter: str, cot: bool)
     assert parse_choice(f"<think>{raw}</think>{letter}", READINGS, cot=cot).letter == letter
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cot", [False, True])
 @pytest.mark.parametrize("piece", LONG, ids=repr)
 def test_parsers_take_no_quadratic_time(piece: str, cot: bool) -> None:

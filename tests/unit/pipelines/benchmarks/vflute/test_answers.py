@@ -124,6 +124,7 @@ def test_parsers_read_no_label_from_a_refusal(read: Callable[[str], Answer], ref
     assert read(refusal) == Answer(None, refusal)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("piece", LONG, ids=repr)
 def test_parsers_take_no_quadratic_time(piece: str, read: Callable[[str], Answer]) -> None:
@@ -131,6 +132,7 @@ def test_parsers_take_no_quadratic_time(piece: str, read: Callable[[str], Answer
     assert_not_quadratic(lambda text: (read(text), stage1_question(text)), raw)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_parsers_take_no_quadratic_time_for_many_words_with_underscores(read: Callable[[str], Answer]) -> None:
     for length in (19_000, LONG_TEXT):

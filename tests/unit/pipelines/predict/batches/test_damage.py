@@ -14,6 +14,7 @@ from pipelines.predict.batches.records import BatchRecord, BatchRecords
 from pipelines.storage.store import Store
 from tests.support.damage_matrix import DAMAGES
 from tests.support.endpoint import BatchEndpoint, always
+from tests.support.turns import in_turns
 from tests.unit.pipelines.predict.batches.rig import check_complete, job_of, records, run
 
 KEYS = ("a" * 32, "b" * 32)
@@ -60,7 +61,7 @@ def test_record_of_an_earlier_version_is_read(stored: BatchRecords, tmp_path: Pa
     assert next(stored.load()) == record(KEYS[0])
 
 
-@pytest.mark.parametrize("way", DAMAGES)
+@pytest.mark.parametrize("way", in_turns(DAMAGES, ("deleted", "truncated")))
 def test_damaged_results_are_fetched_again_and_not_paid_again(
     maia_data: str, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
