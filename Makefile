@@ -93,9 +93,9 @@ lint: $(STAMP)
 	@$(BIN)/lint-imports
 	@$(BIN)/vulture
 	@$(BIN)/python -m tests.tools.duplicates
-	@$(BIN)/python -m tests.tools.line_budgets
 	@$(BIN)/python -m tests.tools.private_names
 	@$(BIN)/python -m tests.tools.audit
+	@$(BIN)/python -m tests.tools.line_budgets
 
 format: $(STAMP)
 	@$(BIN)/ruff format .

@@ -11,7 +11,7 @@ _SHOWN_PHASE_S: Final = 5.0
 
 
 def demo(out: str = "demo-out", all_settings: bool = False, verbose: bool = False, json: bool = False) -> int:
-    """Run the main job on sample data with a tiny local model; its answers are chance."""
+    """Run all benchmarks on sample data with a tiny trained model and a baseline that guesses."""
     from jobs.demo.main import run_demo
     from jobs.demo.screen import screen
 

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.register import register
+from jobs.cli.register import CommandSections, register
 from jobs.failures import DONE, INTERRUPTED, READER_LEFT, encoding_problem, report_failure, report_interrupt
 from jobs.options import normalize_arguments
 from jobs.output import is_read_no_further, log_as_json, log_as_text, open_streams, print_line, settle_streams
@@ -31,6 +31,7 @@ class LogFormat(StrEnum):
 
 app = typer.Typer(
     name="vlmsweep",
+    cls=CommandSections,
     help="Batch evaluation of vision-language models; `vlmsweep list benchmarks` names what they are asked.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @takes(NightlyFlags)
 def nightly(flags: NightlyFlags) -> int:
-    """Run what changed since the last night, and report what moved, what failed and what it cost.
+    """Run what changed since the last nightly run; report what moved, what failed and what it cost.
 
     All nights share one output, whose report shows every model on every benchmark as it was last measured.
 

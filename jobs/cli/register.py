@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from jobs.cli.annotate import annotate
 from jobs.cli.audit import audit
@@ -29,33 +29,43 @@ from jobs.site.command import site
 
 _WHAT = "--models qwen2.5-vl-7b --benchmarks maia"
 _SWEEP = f"{_WHAT} --data data --out out"
-_COMMANDS: tuple[tuple[Callable[..., int | None], str], ...] = (  # each with an example; capitals are the user's
-    (list_, "list models"),
-    (ingest, "ingest maia MAIA_FOLDER --data data"),
-    (run, f"run {_SWEEP} --limit 100"),
-    (predict, f"predict {_SWEEP}"),
-    (score, f"score {_SWEEP} --judge qwen2.5-7b"),
-    (report, f"report {_SWEEP}"),
-    (status, "status out"),
-    (compare, "compare out OTHER_OUT"),
-    (gate, "gate out --policy POLICY.yaml --baseline LAST_OUT"),
-    (power, "power out --difference 0.02"),
-    (stress, f"stress {_SWEEP} --conditions order,letters"),
-    (twin, "twin out TWIN_OUT"),
-    (items, "items out OTHER_OUT --to items"),
-    (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
-    (leaderboard, "leaderboard out --to leaderboard"),
-    (audit, "audit mate"),
-    (submit, f"submit {_WHAT} --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265"),
-    (nightly, "nightly --models open --data data --out out --budget-usd 50"),
-    (generate, "generate mate --examples 100 --out mate"),
-    (finetune, "finetune vflute --variant vf --data VFLUTE_FOLDER --out tuned"),
-    (doctor, "doctor --models qwen2.5-vl-7b"),
-    (serve, "serve qwen2.5-vl-7b --no-key"),
-    (view, "view out"),
-    (site, "site out --to site"),
-    (demo, "demo --out demo-out"),
-)
+_COMMANDS: dict[str, tuple[tuple[Callable[..., int | None], str], ...]] = {
+    # By section of the help, each with an example; capitals are the user's.
+    "Evaluate": (
+        (run, f"run {_SWEEP} --limit 100"),
+        (predict, f"predict {_SWEEP}"),
+        (score, f"score {_SWEEP} --judge qwen2.5-7b"),
+        (report, f"report {_SWEEP}"),
+        (status, "status out"),
+        (stress, f"stress {_SWEEP} --conditions order,letters"),
+        (submit, f"submit {_WHAT} --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265"),
+        (nightly, "nightly --models open --data data --out out --budget-usd 50"),
+    ),
+    "Understand": (
+        (view, "view out"),
+        (compare, "compare out OTHER_OUT"),
+        (gate, "gate out --policy POLICY.yaml --baseline LAST_OUT"),
+        (power, "power out --difference 0.02"),
+        (items, "items out OTHER_OUT --to items"),
+        (twin, "twin out TWIN_OUT"),
+        (audit, "audit mate"),
+    ),
+    "Share": (
+        (site, "site out --to site"),
+        (leaderboard, "leaderboard out --to leaderboard"),
+        (annotate, "annotate out --benchmark maia --n 50 --people 3 --to forms"),
+    ),
+    "Set up": (
+        (demo, "demo --out demo-out"),
+        (list_, "list models"),
+        (ingest, "ingest maia MAIA_FOLDER --data data"),
+        (generate, "generate mate --examples 100 --out mate"),
+        (doctor, "doctor --models qwen2.5-vl-7b"),
+        (serve, "serve qwen2.5-vl-7b --no-key"),
+        (finetune, "finetune vflute --variant vf --data VFLUTE_FOLDER --out tuned"),
+    ),
+}
+_SHARED = ("export",)  # commands of the section "Share" that have commands of their own
 
 _GROUPS = ("Models", "Data", "Judging", "Limits", "Cluster", "Output")
 
@@ -77,6 +87,17 @@ class GroupedCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
+class CommandSections(TyperGroup):
+    """The program, whose help lists the commands by section, each with its whole first sentence."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002  as click calls it
+        """Write a section for each kind of command."""
+        for title, entries in _COMMANDS.items():
+            names = [example.partition(" ")[0] for _, example in entries] + [*(_SHARED if title == "Share" else ())]
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=200)) for name in names])
+
+
 def _example(arguments: str) -> str:
     return f"\b\nExample:\n  vlmsweep {arguments}"  # the first character keeps the lines as they are
 
@@ -87,6 +108,6 @@ def register(app: typer.Typer) -> None:
         form.cls, form.epilog = GroupedCommand, _example(f"export {form.name} out exported")
         form.callback = with_common_flags(form.callback) if form.callback else None
     app.add_typer(export, name="export")
-    for command, example in _COMMANDS:
+    for command, example in (entry for section in _COMMANDS.values() for entry in section):
         name = example.partition(" ")[0]
         app.command(name, cls=GroupedCommand, epilog=_example(example))(with_common_flags(command))

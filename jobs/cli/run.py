@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @takes(SweepFlags)
 def run(flags: SweepFlags) -> int:
-    """Predict, score, reduce and report. Run the same command again to do what is missing."""
+    """Evaluate models: predict, score and report. Run the same command again to resume."""
     return _run_stages(flags, "predict", "score", "report")
 
 
 @takes(SweepFlags)
 def predict(flags: SweepFlags) -> int:
-    """Run the captioner and the models only.
+    """Generate answers only, without scoring.
 
     Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --human have no effect.
     """
@@ -36,7 +36,7 @@ def predict(flags: SweepFlags) -> int:
 
 @takes(ScoreFlags)
 def score(flags: ScoreFlags) -> int:
-    """Score the predictions in --out, or answers made elsewhere; the latter are also reduced and reported.
+    """Score the predictions in --out, or import answers, score and report them.
 
     Accepts the flags of `run`, so that one file serves both. --dry-run shows what would be judged and scored.
     """
@@ -60,7 +60,7 @@ def score(flags: ScoreFlags) -> int:
 
 @takes(ReportFlags)
 def report(flags: ReportFlags) -> int:
-    """Reduce the scores in OUT and write the report again: of --models, else of all that OUT holds.
+    """Write the report of OUT again, for --models or for all that OUT holds.
 
     Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --cost-limit have no effect, because
     no model runs. --dry-run shows what would be reduced.
@@ -95,7 +95,7 @@ def report(flags: ReportFlags) -> int:
 
 @takes(StressFlags)
 def stress(flags: StressFlags) -> int:
-    """Run, ask all once more under each condition, and show which rankings and differences of models flip.
+    """Re-run under perturbed inputs and show which rankings and differences change.
 
     Accepts the flags of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
     the same command again to do what is missing.

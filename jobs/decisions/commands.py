@@ -26,7 +26,7 @@ def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False
 
 
 def power(out: str, difference: float, metric: str = "", models: str | None = None, json: bool = False) -> None:
-    """Tell how many rows and clusters a difference of models needs, and what difference this data can show."""
+    """Show how many rows and clusters a difference of models needs, and which difference these data can show."""
     from jobs.decisions.render import show_power
     from pipelines.decisions.power import power as estimate
     from pipelines.storage.store import Store

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -473,3 +474,13 @@ def test_exit_handlers_of_native_code_do_not_run_after_an_interrupt(code: int, s
     )
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240)
     assert (process.returncode, process.stderr) == (status, "a hook ran\n")
+
+
+def test_help_lists_every_command_in_one_of_four_sections(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    sections = re.split(r"^(Evaluate|Understand|Share|Set up):\n", shown, flags=re.MULTILINE)
+    assert sections[1::2] == ["Evaluate", "Understand", "Share", "Set up"]
+    listed = [name for text in sections[2::2] for name in re.findall(r"^  ([a-z]+)  ", text, re.MULTILINE)]
+    assert sorted(listed) == sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert "..." not in "".join(sections[2::2])
