@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.durations import Durations
+from tests.support.durations import Durations, read_records
 from tests.support.environment import remove_library_settings, remove_process_settings
 from tests.support.paths import SHARED_DATA
 
@@ -55,12 +56,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of other slices; about three times as many commits as there are slices run every test."""
+    """Leave out the tests of other slices, and begin with the files that take longest, so that no worker ends alone.
+
+    About three times as many commits as there are slices run every test.
+    """
     if commit := config.getoption("--slice"):
         full = sorted((item for item in items if {"full", "fuzz"} & {*item.keywords}), key=lambda item: item.nodeid)
         left_out = {*full} - {*full[int(commit[:8], 16) % SLICES :: SLICES]}
         config.hook.pytest_deselected(items=[*left_out])
         items[:] = [item for item in items if item not in left_out]
+    seconds: Counter[str] = Counter()
+    for (name, _), took in read_records().items():
+        seconds[name] += took
+    items.sort(key=lambda item: -seconds[item.nodeid.partition("::")[0]])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
