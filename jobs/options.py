@@ -27,6 +27,7 @@ LOCATIONS = (
 """Parameters that are files, folders or addresses; in a file of flags their relative paths begin beside it."""
 _ON_THE_CLUSTER = (("submit", "data"), ("submit", "out"))  # stay relative, and are refused: no folder here is meant
 PAIRS = ("human", "scorers")  # parameters `NAME=LOCATION`
+_MODELS = ("captioner", "eyes", "judge", "model", "models", "text_models", "trust_remote_code")  # some may be folders
 _NO_PATH = re.compile(r"published(:.*)?|~.*|", re.DOTALL)
 GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, accepted after the command as well
 
@@ -216,8 +217,10 @@ def _beside(folder: Path, parameter: str, value: Any) -> Any:
         name, _, location = value.partition("=")
         is_there = parameter != "scorers" or (folder / location.partition(":")[0]).exists()  # else it is a hub id
         return f"{name}={_absolute(folder, location)}" if location and is_there else value
-    parts = value.split(",")  # of names of models some may be folders
-    return ",".join(_absolute(folder, part) if part.startswith(("./", "../")) else part for part in parts)
+    if parameter not in _MODELS:
+        return value
+    words = (word.strip() for word in value.split(","))
+    return ",".join(_absolute(folder, word) if word.startswith(".") else word for word in words)
 
 
 def _absolute(folder: Path, location: str) -> str:

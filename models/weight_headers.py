@@ -211,7 +211,7 @@ def read_tensors(path: Path) -> dict[str, dict[str, Any]]:
         header: dict[str, dict[str, Any]] = json.loads(content)
         header.pop("__metadata__", None)
         is_valid = all(map(_is_tensor, header.values()))
-    except (ValueError, AttributeError, RecursionError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: its header is damaged ({error}); fetch the file again") from error
     if not is_valid:
         raise ValueError(f"{path}: its header is damaged (a tensor without type, shape or place); fetch the file again")

@@ -137,10 +137,11 @@ def _pickles(folder: Path) -> Iterator[str]:
 
 
 def _missing_class(folder: Path, config: Mapping[str, Any]) -> Iterator[str]:
-    model_type, known = config.get("model_type"), transformers_classes()
+    named, known = config.get("model_type"), transformers_classes()
+    model_type = named if isinstance(named, str) else ""
     if known and model_type not in known:
         path = folder / "config.json"
-        if not isinstance(model_type, str) or not model_type:
+        if not model_type:
             yield f"{path} names no model_type, by which transformers chooses the model's code: {_COMPLETE}"
         if "auto_map" in config:
             yield (

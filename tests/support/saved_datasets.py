@@ -40,7 +40,9 @@ def save_splits(folder: Path, splits: dict[str, list[dict[str, Any]]]) -> None:
     (folder / "dataset_dict.json").write_text(json.dumps({"splits": [*splits]}))
 
 
-def workbook(rows: list[list[Any]], sheets: int = 1, media: int = 0, formats: str = "") -> bytes:
+def workbook(
+    rows: list[list[Any]], sheets: int = 1, media: int = 0, formats: str = "", *, since_1904: bool = False
+) -> bytes:
     """Return a workbook; a cell (value, style) has a style of `formats`, the cell formats of its styles."""
     lines = []
     for number, row in enumerate(rows, start=1):
@@ -56,6 +58,7 @@ def workbook(rows: list[list[Any]], sheets: int = 1, media: int = 0, formats: st
         for number in range(media):
             archive.writestr(f"xl/media/image{number}.png", b"")
         archive.writestr("xl/styles.xml", f"<styleSheet>{formats}</styleSheet>")
+        archive.writestr("xl/workbook.xml", f'<workbook><workbookPr date1904="{int(since_1904)}"/></workbook>')
     return sink.getvalue()
 
 

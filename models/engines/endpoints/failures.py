@@ -37,6 +37,12 @@ _NO_PICTURES = re.compile(
     r"|(?:does not|doesn't) support (?:image|vision|multi-?modal)|not a (?:multi-?modal|vision) model|mmproj",
     re.IGNORECASE,
 )
+_ONE_PICTURE = re.compile(
+    r"\b(?:larger|too large|bigger|sizes?|formats?|mime|types?|resolution|dimensions?|pixels?|ratio|many|more than"
+    r"|multiple|webp|gif|animated)\b|image/",
+    re.IGNORECASE,
+)
+"""Words of refusals of one picture, or of several at once, where others may pass."""
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 
 
@@ -97,7 +103,7 @@ def classify_status(
     if status in (400, 413, 422, 500) and is_too_long(f"{code} {message} {text[:2000]}"):
         failure = Failure(type="context_length", message=message)
         return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False)
-    if _NO_PICTURES.search(message):
+    if _NO_PICTURES.search(message) and not _ONE_PICTURE.search(message):
         failure = Failure(type=NO_PICTURES, message=message)
         return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False, is_of_setup=True)
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))

@@ -12,9 +12,15 @@ from pipelines.errors import SourceError
 _STRINGS: Final = "xl/sharedStrings.xml"
 _SHEET: Final = re.compile(r"xl/worksheets/sheet[0-9]+\.xml")
 _STYLES: Final = "xl/styles.xml"
+_WORKBOOK: Final = "xl/workbook.xml"
 _PICTURES: Final = "xl/media/"
 _DAY_ZERO: Final = datetime(1899, 12, 30)  # noqa: DTZ001 - a sheet knows no time zones
+_DAYS_TO_1904: Final = (
+    1_462  # from day zero to that of workbooks whose dates begin in 1904, as Excel for Mac wrote them
+)
 _DATES: Final = {*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)}  # built-in formats of dates and times
+_DURATION: Final = 46  # of these, the one of hours that go on after 24
+_HOURS = re.compile(r"\[h+\]")  # such hours in a format
 _NO_FORMAT = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')  # texts, single signs, colours and locales in a format
 _CELL: Final = re.compile(r"([A-Z]{1,3})[0-9]{1,7}")
 _MAX_COLUMNS: Final = 1_000
@@ -42,13 +48,13 @@ class Workbook:
             raise SourceError(f"{self._where}: {self._sheet} {str(error)[:200]}") from error
 
     def _rows(self) -> Iterator[tuple[int, Mapping[int, str]]]:
-        strings, styles = _Strings(), _Styles()
-        for part, name in ((strings, _STRINGS), (styles, _STYLES)):
+        strings, styles, settings = _Strings(), _Styles(), _Settings()
+        for part, name in ((strings, _STRINGS), (styles, _STYLES), (settings, _WORKBOOK)):
             if name in self._archive.names:
                 for chunk in self._archive.chunks(name):
                     part.feed(chunk)
                 part.close()
-        rows = _Rows(strings.values, styles.dates)
+        rows = _Rows(strings.values, styles, settings.first_day)
         for chunk in self._archive.chunks(self._sheet, _MAX_SHEET):
             rows.feed(chunk)
             yield from rows.finished()
@@ -129,25 +135,45 @@ class _Styles(_Xml):
     def __init__(self) -> None:
         super().__init__()
         self.dates: set[str] = set()  # by their places
+        self.durations: set[str] = set()
         self._formats: set[str] = set()  # the file's own formats of dates
+        self._hours = {str(_DURATION)}
         self._count = 0
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         number = attributes.get("numFmtId", "")
-        if tag == "numFmt" and re.search("[ymdhs]", _NO_FORMAT.sub("", attributes.get("formatCode", "").lower())):
-            self._formats.add(number)
+        if tag == "numFmt":
+            form = attributes.get("formatCode", "").lower()
+            if _HOURS.search(form):
+                self._hours.add(number)
+            elif re.search("[ymdhs]", _NO_FORMAT.sub("", form)):
+                self._formats.add(number)
         elif tag == "xf" and "cellXfs" in self.tags:
-            if number in self._formats or (number.isascii() and number.isdigit() and int(number) in _DATES):
+            if number in self._hours:
+                self.durations.add(str(self._count))
+            elif number in self._formats or (number.isascii() and number.isdigit() and int(number) in _DATES):
                 self.dates.add(str(self._count))
             self._count += 1
+
+
+class _Settings(_Xml):
+    """Settings of a workbook: on which day its count of days begins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first_day = 0
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if tag == "workbookPr" and attributes.get("date1904", "") in ("1", "true"):
+            self.first_day = _DAYS_TO_1904
 
 
 class _Rows(_Xml):
     """The rows of a sheet: of a formula the value that was computed when the file was written."""
 
-    def __init__(self, strings: list[str], dates: set[str]) -> None:
+    def __init__(self, strings: list[str], styles: _Styles, first_day: int) -> None:
         super().__init__()
-        self._strings, self._dates = strings, dates
+        self._strings, self._styles, self._first_day = strings, styles, first_day
         self._finished: list[tuple[int, dict[int, str]]] = []
         self._cells: dict[int, str] = {}
         self._number, self._kind, self._column, self._value, self._style = 0, "", 0, "", ""
@@ -180,20 +206,33 @@ class _Rows(_Xml):
     def _text(self) -> str:
         if self._kind == "b":
             return {"1": "True", "0": "False"}.get(self._value, self._value)
-        if self._kind == "n" and self._style in self._dates:
-            return _date(self._value)
+        if self._kind == "n" and self._style in self._styles.durations:
+            return _duration(self._value)
+        if self._kind == "n" and self._style in self._styles.dates:
+            return _date(self._value, self._first_day)
         if self._kind != "s":
             return self._value
         place = int(self._value)
         return self._strings[place] if 0 <= place < len(self._strings) else ""
 
 
-def _date(value: str) -> str:
+def _duration(value: str) -> str:
+    """Return a count of days as hours, minutes and seconds; the count if it is none."""
+    try:
+        minutes, seconds = divmod(round(float(value) * 86_400), 60)
+    except (ValueError, OverflowError):
+        return value
+    return value if minutes < 0 else f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def _date(value: str, first_day: int) -> str:
     """Return a count of days as the date, time or both that it shows; the count if it is none."""
     try:
         days = float(value)
-        moment = _DAY_ZERO + timedelta(seconds=round(days * 86_400))
+        moment = _DAY_ZERO + timedelta(days=first_day if days >= 1 else 0, seconds=round(days * 86_400))
     except (ValueError, OverflowError):
+        return value
+    if days < 0:
         return value
     if days < 1:
         return str(moment.time())

@@ -97,7 +97,9 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
         ("human", "[maia=answers.csv, vague=s3://bucket/x]", ["maia={folder}/answers.csv", "vague=s3://bucket/x"]),
         ("scorer", "[bertscore=model:17, bleurt=some/hub-id]", ["bertscore={folder}/model:17", "bleurt=some/hub-id"]),
         ("models", "[./mine, random, org/name]", "{folder}/mine,random,org/name"),
-        ("sample-id", "a/b.json", ["a/b.json"]),
+        ("models", "random, ./mine, ..", "random,{folder}/mine,{folder}/.."),
+        ("judge", "[../judge, random]", ["{folder}/../judge", "random"]),
+        ("sample-id", "[a/b.json, ./a/b.png]", ["a/b.json", "./a/b.png"]),
     ],
 )
 def test_paths_in_a_file_of_flags_begin_beside_it(

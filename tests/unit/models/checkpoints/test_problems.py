@@ -87,6 +87,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "only-on-gpus": (quantized(quant_method="vptq"), "quantized (vptq), which needs a package"),
     "unknown-class": (configure(model_type="qwen9_vl"), "has no code for qwen9_vl ("),
     "no-class": (configure(model_type=None), "config.json names no model_type"),
+    "class-list": (configure(model_type=["llava"]), "config.json names no model_type"),
     "publisher's-code": (
         configure(model_type="own", auto_map={"AutoConfig": "c.C"}),
         "it comes with code of its publisher that would run on this machine (",
@@ -120,6 +121,7 @@ BROKEN: dict[str, tuple[Break, str]] = {
     "weights-empty": (write("model.safetensors", ""), "model.safetensors is truncated: it has 0 bytes of 8"),
     "weights-too-long": (write("model.safetensors", safetensors(data=9)), "damaged: 1 bytes follow its last tensor"),
     "weights-no-header": (write("model.safetensors", struct.pack("<Q", 4) + b"oops"), "its header is damaged ("),
+    "weights-header-list": (write("model.safetensors", struct.pack("<Q", 2) + b"[]"), "its header is damaged ("),
     "no-weights": (drop("model.safetensors"), "my-model has no weights (*.safetensors)"),
     "pickles": (
         in_turn(drop("model.safetensors"), write("pytorch_model.bin", "-")),

@@ -61,7 +61,15 @@ def test_many_unsent_calls_end_the_run_as_many_refusals_do() -> None:
         assert len(at.endpoint.requests) == 1
 
 
-@pytest.mark.parametrize("message", ["temperature is not supported", "the image is too large", "vision tower crashed"])
+@pytest.mark.parametrize(
+    "message",
+    [
+        *("temperature is not supported", "the image is too large", "vision tower crashed"),
+        *("Images larger than 20 MB are not supported", "image format webp is not supported"),
+        *("This model does not support image/gif", "The model does not support images with more than 8000 pixels"),
+        "Multiple images of different sizes are not supported",
+    ],
+)
 def test_other_refusals_are_of_their_prompts(message: str) -> None:
     failed = classify_status(400, {}, body={"message": message}, text="", now=0.0)
     assert (failed.failure.type, failed.is_of_setup) == ("http_400", False)

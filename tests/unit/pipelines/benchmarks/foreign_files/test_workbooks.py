@@ -11,10 +11,11 @@ from tests.support.saved_datasets import workbook
 
 FORMATS = (
     '<numFmts><numFmt numFmtId="164" formatCode="[$-407]d/ mmm yyyy;@"/>'
-    '<numFmt numFmtId="165" formatCode="0.0 &quot;days&quot;"/></numFmts>'
+    '<numFmt numFmtId="165" formatCode="0.0 &quot;days&quot;"/>'
+    '<numFmt numFmtId="166" formatCode="[h]:mm:ss;@"/></numFmts>'
     '<cellStyleXfs><xf numFmtId="14"/></cellStyleXfs>'
     '<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="164"/><xf numFmtId="165"/>'
-    '<xf numFmtId="22"/></cellXfs>'
+    '<xf numFmtId="22"/><xf numFmtId="46"/><xf numFmtId="166"/></cellXfs>'
 )
 
 
@@ -27,6 +28,10 @@ FORMATS = (
         ((2.5, 3), "2.5"),
         ((43861.75, 4), "2020-01-31 18:00:00"),
         ((0.75, 4), "18:00:00"),
+        ((-1, 4), "-1"),
+        ((0.25, 5), "6:00:00"),
+        ((1.5, 5), "36:00:00"),
+        ((31.25, 6), "750:00:00"),
         ((1e300, 1), "1e+300"),
         (("43861", 1), "43861"),
     ],
@@ -34,6 +39,12 @@ FORMATS = (
 def test_a_date_is_what_the_sheet_shows(cell: tuple[float, int], text: str) -> None:
     content = workbook([["x", cell]], formats=FORMATS)
     assert [*Workbook(io.BytesIO(content), "x.xlsx").rows()] == [(1, {1: "x", 2: text})]
+
+
+def test_days_are_counted_from_where_the_workbook_says() -> None:
+    content = workbook([[(42399, 1), (42399.75, 4), (0.75, 4), (1.5, 5)]], formats=FORMATS, since_1904=True)
+    ((_, cells),) = Workbook(io.BytesIO(content), "x.xlsx").rows()
+    assert [*cells.values()] == ["2020-01-31", "2020-01-31 18:00:00", "18:00:00", "36:00:00"]
 
 
 def test_the_first_sheet_is_read_and_the_rest_counted() -> None:
