@@ -36,6 +36,8 @@ SHARD_ROWS = 1024
 MAX_REASON, MAX_ITEM = 1000, 200  # characters of a rejection; a row may be a megabyte
 MAX_ROW_TEXT = 4 << 20  # characters of the texts of a row: a million tokens
 MAX_NAMED = 5  # ids named in a message
+_MAX_REPEATED = 0.02  # of the rows of a table; with more the column holds no ids
+_DUPLICATE = "duplicate id; the first row of this id is kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ def _ingest(
             first = f"; first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
             columns = f"; columns: {table.described_columns}" if table else ""
             raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}{columns}")
+        if table:
+            _check_ids(rejections, len(samples), table, source.uri)
         if notice := _changed_content_notice(data, benchmark, samples):
             log.warning("%s: %s", benchmark.name, notice)
             notices.append(notice)
@@ -118,6 +122,18 @@ def _ingest(
     put_named(store, "manifest.json", manifest.to_json(), b'"shards"')
     store.delete_all("samples", {shard.path for shard in shards})
     return IngestResult(manifest, tuple(rejections))
+
+
+def _check_ids(rejections: Sequence[Rejection], kept: int, table: TableDefinition, where: str) -> None:
+    """Raise SourceError for a column of ids that repeats so many that it is none."""
+    repeated = [rejection for rejection in rejections if rejection.reason == _DUPLICATE]
+    if "id" in table.columns and len(repeated) > max(1, _MAX_REPEATED * (kept + len(repeated))):
+        column = table.columns["id"][0]
+        raise SourceError(
+            f"{where}: column {column!r} holds no ids: {len(repeated):,} of {kept + len(repeated):,} rows repeat one, "
+            f"first {repeated[0].file}, {repeated[0].item}; name another in a columns file (`id: COLUMN`, or "
+            f"`ignore: [{column}]` for numbers of rows, --columns FILE.yaml)"
+        )
 
 
 def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rejection]:
@@ -151,8 +167,7 @@ def _collect(
             reason = "the id or the category contains half a surrogate pair"
             rejections.append(Rejection(file=item.file, item=repr(item.sample_id)[1:-1], reason=reason))
         elif item.sample_id in samples:
-            reason = "duplicate id; the first row of this id is kept"
-            rejections.append(Rejection(file=item.file, item=item.place or item.sample_id, reason=reason))
+            rejections.append(Rejection(file=item.file, item=item.place or item.sample_id, reason=_DUPLICATE))
         else:
             try:
                 samples.add(_write_sample(item, writer))

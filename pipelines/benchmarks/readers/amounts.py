@@ -35,7 +35,10 @@ _VALUES: Final = {
     **{word: 10 * value for value, word in enumerate(_TENS.split("|"), start=2)},
 }
 _SPELLED_SCALES: Final = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_BELOW_100: Final = rf"(?:(?:{_TENS})(?:[- ](?:{_UNITS.removeprefix('zero|')}))?|{_UNITS}|{_TEENS})"
+_ORDINALS: Final = "first|third|fourth|fifth|sixth|seventh|eighth|ninth"
+_BELOW_100: Final = (
+    rf"(?:(?:{_TENS})(?!-(?:{_ORDINALS})\b)(?:[- ](?:{_UNITS.removeprefix('zero|')}))?|{_UNITS}|{_TEENS})"
+)
 _BELOW_1000: Final = rf"(?:{_BELOW_100}(?:[- ]hundred(?:[- ](?:and[- ])?{_BELOW_100})?)?)"
 _LARGE: Final = "thousand|million|billion|trillion"
 _BEFORE: Final = rf"(?<![^\W{UNSPACED}])"  # the edges of a word, also between Chinese, Japanese or Korean ones
@@ -45,7 +48,9 @@ _SPELLED = re.compile(
 )
 _DENOMINATORS: Final = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourths": 4, "fifth": 5,
-    "fifths": 5, "sixths": 6, "eighth": 8, "eighths": 8, "tenth": 10, "tenths": 10,
+    "fifths": 5, "sixth": 6, "sixths": 6, "seventh": 7, "sevenths": 7, "eighth": 8, "eighths": 8, "ninth": 9,
+    "ninths": 9, "tenth": 10, "tenths": 10, "hundredth": 100, "hundredths": 100, "thousandth": 1000,
+    "thousandths": 1000, "millionth": 10**6, "millionths": 10**6,
 }  # fmt: skip
 _SPELLED_FRACTION = re.compile(
     rf"{_BEFORE}(?:(\d{{1,9}})[ -]and[ -])?(?:(an?|\d{{1,9}})[ -])?({'|'.join(_DENOMINATORS)})\b"
@@ -59,50 +64,23 @@ _ARTICLE_FOR_1 = re.compile(
     rf"(?<!half )(?<!quarter of ){_BEFORE}an?(?=[ ](?:hundred|{_LARGE}|dozen)\b)", re.IGNORECASE
 )
 
+_SCALE_WORDS: Final = {
+    10**3: "mille mila mil duizend tausend tusen tys tysiąc tysiące tysięcy тысяча тысячи тысяч тыс k 千 천",
+    10**6: "mio mn mln millionen millón millones milione milioni milhão milhões miljoen miljon miljoner milion miliony"
+    " milionów milyon миллион миллиона миллионов млн",
+    10**9: "bn mrd mld mlrd milliard milliarde milliarden miliardo miliardi miljard miljarder miliard miliardy"
+    " miliardów milyar bilhão bilhões миллиард миллиарда миллиардов млрд",
+    10**12: "tn billionen billón billones trilhão trilhões триллион триллиона триллионов трлн 兆 조",
+    10**2: "hundert 百 백",
+    10**4: "万 萬 만",
+    10**8: "亿 億 억",
+    12: "dozen",
+    10**5: "lakh",
+    10**7: "crore",
+}
 SCALES: Final = {
     **_SPELLED_SCALES,
-    "dozen": 12,
-    "lakh": 10**5,
-    "crore": 10**7,
-    "hundert": 100,
-    "tausend": 10**3,
-    "mille": 10**3,
-    "mila": 10**3,
-    "mil": 10**3,
-    "mio": 10**6,
-    "millionen": 10**6,
-    "millón": 10**6,
-    "millones": 10**6,
-    "milione": 10**6,
-    "milioni": 10**6,
-    "milliard": 10**9,
-    "milliarde": 10**9,
-    "milliarden": 10**9,
-    "mrd": 10**9,
-    "miliardo": 10**9,
-    "miliardi": 10**9,
-    "тысяча": 10**3,
-    "тысячи": 10**3,
-    "тысяч": 10**3,
-    "миллион": 10**6,
-    "миллиона": 10**6,
-    "миллионов": 10**6,
-    "миллиард": 10**9,
-    "миллиарда": 10**9,
-    "миллиардов": 10**9,
-    "百": 100,
-    "千": 10**3,
-    "万": 10**4,
-    "萬": 10**4,
-    "만": 10**4,
-    "亿": 10**8,
-    "億": 10**8,
-    "억": 10**8,
-    "k": 10**3,
-    "bn": 10**9,
-    "mn": 10**6,
-    "mln": 10**6,
-    "tn": 10**12,
+    **{word: scale for scale, words in _SCALE_WORDS.items() for word in words.split()},
 }
 # Small ones are units, except for `k`, and `m` behind a currency.
 _CAPITAL_SCALES: Final = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12, "m": 10**6}
@@ -177,7 +155,7 @@ _AMOUNT = re.compile(
     r"(?P<exponent>[eE][-+]?\d{1,3}(?!\w)|(?:[^\S\n]?[×x*][^\S\n]?10)?\^\{?[-+]?\d{1,3}\}?)?)"
     r"(?![/:]\d|[^\S\n]/[^\S\n]\d|[.,']\d|_)"
     r"(?P<scale>(?:[^\S\n]?[MB]|T|(?(currency)m|(?!)))(?!\w|')"
-    rf"|(?:[^\S\n-]?-?(?i:{_WORDS})s?\b\.?|[百千万萬만亿億억])*)"
+    rf"|(?:[^\S\n-]?-?(?i:{_WORDS})s?\b\.?|[百백千천万萬만亿億억兆조])*)"
     rf"(?:[^\S\n]?(?:%|[$€£¥₹₩°](?!\d))|(?:{_GLUED_UNITS})(?:\^?[23])?(?![^\W_]))?"
     rf"(?!{_LETTER}|\d)"
 )

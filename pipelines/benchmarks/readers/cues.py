@@ -33,6 +33,27 @@ EXPLICIT = re.compile(
 )
 """The start of an explicit statement of the answer, at the start of a line, sentence or clause."""
 NEGATION = re.compile(
-    r"(?:\b(?:not|never|neither|nicht|kein\w{0,2}|pas|non)|n't)\s++(?:the\s++|a\s++)?+[\"'(*$]*+\Z", re.IGNORECASE
+    r"(?:\b(?:not|never|neither|nor|cannot|nicht|kein\w{0,2}|pas|non|не)|n[' ]t|\bno(?=\s(?:es|é)\s))\s++"
+    r"(?:(?:the|an?|be|choose|pick|select|option|choice|letter|die|der|das|è|es|é|это|вариант)\s++){0,3}+[\"'(*$]*+\Z",
+    re.IGNORECASE,
 )
 """The end of a text in front of what is denied."""
+DENIED_BEHIND = re.compile(
+    r"[\"')*$]{0,3}\s++(?:is|was|are|ist|est)\s++(?:not|wrong|incorrect|false|falsch|nicht)\b", re.IGNORECASE
+)
+"""What denies the words in front of it."""
+_DENIED: Final = 32  # characters in front of an answer in which a word may deny it
+
+
+def is_denied(text: str, start: int, end: int) -> bool:
+    """Return whether a text denies what stands at a place in it, as in `not B` and `B is wrong`."""
+    return bool(NEGATION.search(text, max(0, start - _DENIED), start) or DENIED_BEHIND.match(text, end))
+
+
+def names(text: str, words: str) -> bool:
+    """Return whether a text of single blanks holds words once or more without denying them each time."""
+    text, place = f" {text} ", -1
+    while (place := text.find(f" {words} ", place + 1)) >= 0:
+        if not is_denied(text, place + 1, place + 1 + len(words)):
+            return True
+    return False

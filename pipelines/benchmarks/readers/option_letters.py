@@ -20,7 +20,7 @@ from functools import lru_cache
 from string import ascii_uppercase
 from typing import Final, Literal
 
-from pipelines.benchmarks.readers.cues import FOREIGN_WORDS, LINK, NEGATION, UNSPACED_WORDS
+from pipelines.benchmarks.readers.cues import FOREIGN_WORDS, LINK, UNSPACED_WORDS, is_denied, names
 from pipelines.benchmarks.text_cleaning import (
     JOINING_WORDS,
     UNSPACED,
@@ -38,7 +38,6 @@ InvalidReason = Literal[
     "empty", "empty_answer2", "multiple", "no_answer2", "out_of_range", "refusal", "unclosed_think", "unparsed"
 ]
 MAX_OPTIONS: Final = 26
-_DENIED: Final = 20  # characters in front of a letter in which a word may deny it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +193,7 @@ class LetterReader:
     def cue_hits(self, text: str) -> list[tuple[str, bool]]:
         """Return letters after cue words, each with whether another is joined to it; `answer` outranks the others."""
         joined = {pair.start(group) for pair in self._joined_pairs(text) for group in range(1, 5)}
-        hits = list(self._cue.finditer(text))
+        hits = [hit for hit in self._cue.finditer(text) if not is_denied(text, *hit.span())]
         preferred = [hit for hit in hits if hit[1].casefold() == "answer"] or hits
         groups = [(hit, "capital" if hit["capital"] else "small") for hit in preferred]
         return [(hit[group].upper(), hit.start(group) in joined) for hit, group in groups]
@@ -212,8 +211,7 @@ class LetterReader:
         letters = {match[1] or match[2] for match in mentions}
         is_joined = next(self._joined_pairs(region), None) is not None
         if len(letters) == 1 and not is_joined:
-            is_denied = NEGATION.search(region, max(0, mentions[-1].start() - _DENIED), mentions[-1].start())
-            return None if is_denied else valid(letters.pop(), "R4")
+            return None if is_denied(region, *mentions[-1].span()) else valid(letters.pop(), "R4")
         cued = {(hit["capital"] or hit["small"]).upper() for hit in self._foreign_cue.finditer(region)}
         if len(cued) == 1 and not is_joined:
             return valid(cued.pop(), "R3")
@@ -224,7 +222,7 @@ def _quoted_option(region: str, options: Mapping[str, str]) -> Choice | None:
     answer = normalize_words(region)
     wordings = {letter: normalize_words(straight_quotes(canonical(text))) for letter, text in options.items()}
     equal = [letter for letter, wording in wordings.items() if wording and wording == answer]
-    matches = equal or [letter for letter, wording in wordings.items() if wording and f" {wording} " in f" {answer} "]
+    matches = equal or [letter for letter, wording in wordings.items() if wording and names(answer, wording)]
     if not matches:
         return None
     return valid(matches[0], "R5") if len(matches) == 1 else invalid("multiple", "R5")

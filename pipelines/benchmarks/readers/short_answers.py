@@ -11,7 +11,7 @@ from string import ascii_uppercase
 from typing import Final
 
 from pipelines.benchmarks.readers.amounts import with_digits
-from pipelines.benchmarks.readers.cues import CUE, LEAD
+from pipelines.benchmarks.readers.cues import CUE, LEAD, is_denied, names
 from pipelines.benchmarks.readers.option_letters import letter_reader
 from pipelines.benchmarks.text_cleaning import (
     canonical,
@@ -26,6 +26,7 @@ from pipelines.benchmarks.text_cleaning import (
 
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_AMPERSAND = re.compile(r"(?<=\w) ?& ?(?=\w)")
 _HYPHEN = re.compile(r"(?<=\w)[-_](?=\w)")
 _APOSTROPHE = re.compile(r"(?<=\w)'(?=\w)")
 _MATH = re.compile(r"\$([^\s$](?:[^$\n]*[^\s$])?)\$(?!\d)|\\\(((?:(?!\\\()[^\n])*?)\\\)")
@@ -69,7 +70,8 @@ def normalized(text: str) -> str:
     Signs do: of numbers, currencies, units, grades and calculations, as in `-5`, `$5`, `5°`, `B-`, `C++` and `2/3`.
     """
     folded = _plain(text).casefold()
-    text = _APOSTROPHE.sub("", _THOUSANDS.sub("", folded)).replace(" & ", " and ").translate(_DASHES)
+    text = _APOSTROPHE.sub("", _THOUSANDS.sub("", folded)).translate(_DASHES)
+    text = _AMPERSAND.sub(" and ", text)
     text = _PERCENT.sub("%", _JOINING_HYPHEN.sub(" ", with_digits(text)))
     text = _SIGN.sub(
         lambda match: match[0] if _counts(match[0]) else " ", _STOP.sub(" ", _BARE_DECIMAL.sub("0.", text))
@@ -101,19 +103,24 @@ def _counts(sign: str) -> bool:
 
 # --------------------------------------------------------------------------------------------- yes or no
 
-_FIRST = re.compile(r"\W*+(?!no\s++(?:doubt|question|problem)\b)(yes|no|true|false)(?![^\W_])")
+_FIRST = re.compile(
+    r"\W*+(?!no\s++(?:doubt|question|problem)\b)(yes|no|true|false)(?![^\W_])"
+    r"(?!\s*+(?:/|or\b|oder\b|ou\b)\s*+(?:yes|no|true|false)\b)"
+)
+_ECHO = re.compile(r"\A\W*+(?:yes|true)\s*+(?:/|or\b)\s*+(?:no|false)\s*+[?:]")  # of the question
 _YES_NO = re.compile(r"(?<![^\W_])(yes|no)(?![^\W_])(?!\s++(?:doubt|question|problem)\b)")
 _TRUE_FALSE = re.compile(r"(?<![^\W_])(true|false)(?![^\W_])")
 
 
 def read_yes_no(reply: str) -> str | None:
     """Return `yes` or `no`: the first word, else the one after the last cue, else the only one of the text."""
-    text = phrase(reply).casefold()
+    text = _ECHO.sub("", phrase(reply).casefold())
     if first := _FIRST.match(text):
         return _as_yes_no(first[1])
     for pattern in (_YES_NO, _TRUE_FALSE):
         cued = [match[1] for cue in CUE.finditer(text) if (match := pattern.match(text, cue.end()))]
-        words = cued[-1:] or sorted(set(pattern.findall(text)))
+        said = {match[1] for match in pattern.finditer(text) if not is_denied(text, *match.span())}
+        words = cued[-1:] or sorted(said)
         if len(words) == 1:
             return _as_yes_no(words[0])
         if words:
@@ -194,7 +201,8 @@ def _named(form: str, by_form: dict[str, str]) -> set[str]:
     rest, named = f" {form} ", set[str]()
     for label_form in sorted(by_form, key=len, reverse=True):  # a label may be part of a longer one
         if label_form and f" {label_form} " in rest:
-            named.add(by_form[label_form])
+            if names(rest, label_form):
+                named.add(by_form[label_form])
             rest = rest.replace(f" {label_form} ", " | ")
     return named
 

@@ -5,13 +5,14 @@ is named. Every function takes time linear in the text. What a benchmark's own r
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipelines.benchmarks.readers.cues import EXPLICIT, NEGATION
+from pipelines.benchmarks.readers.cues import EXPLICIT, is_denied
+from pipelines.benchmarks.text_cleaning import JOINING_WORDS
 
-CLEANING_VERSION: Final = 3  # part of the inputs of a score: scores of another version are computed anew
+CLEANING_VERSION: Final = 4  # part of the inputs of a score: scores of another version are computed anew
 
 DROPPED: Final = ("thoughts", "open_thoughts", "chat_tokens", "answer_tag", "boxed", "preamble", "fence", "bold")
 """Names of what may be dropped: flags of a row's score."""
@@ -61,10 +62,7 @@ _BRACES = r"[^{}]|\{(?:[^{}]|\{[^{}]*+\})*+\}"
 _BOXED = re.compile(rf"\\(?:boxed|fbox)\s*+\{{((?:{_BRACES})*+)(?:\}}|\Z)")
 _MAX_DEPTH: Final = 3  # of wrappers in wrappers
 _MAX_TRIED: Final = 8  # wrappers, from the last on, whose content is tried as the answer
-_DENIED: Final = 24  # characters in front of a wrapper in which a word may deny it
-_DENIED_BEHIND = re.compile(
-    r"\$?\s++(?:is|was|are|ist|est)\s++(?:not|wrong|incorrect|false|falsch|nicht)\b", re.IGNORECASE
-)
+_JOINED = re.compile(rf"[\s$]*+(?:[,/&]|,?\s*+(?:{JOINING_WORDS})\b)[\s$]*+", re.IGNORECASE)
 _ROLE = re.compile(r"\A\s*+USER:\s*+")
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\s*+\{([^{}]*+)\}")
 _WHOLE_FENCE = re.compile(
@@ -177,13 +175,19 @@ def _answer_texts(text: str, depth: int = 0) -> list[tuple[str, tuple[str, ...]]
     candidates: list[tuple[str, tuple[str, ...]]] = []
     if explicit := [*EXPLICIT.finditer(text, wrappers[-1].end)]:
         candidates.append((text[explicit[-1].start() :], names))
-    for wrapper in wrappers[: -_MAX_TRIED - 1 : -1]:
-        is_denied = NEGATION.search(text, max(0, wrapper.start - _DENIED), wrapper.start)
-        if not is_denied and not _DENIED_BEHIND.match(text, wrapper.end):
+    for wrapper in [] if _are_joined(text, wrappers) else wrappers[: -_MAX_TRIED - 1 : -1]:
+        if not is_denied(text, wrapper.start, wrapper.end):
             candidates += [(inner, (wrapper.name, *more)) for inner, more in _answer_texts(wrapper.content, depth + 1)]
     ends = [0, *(wrapper.end for wrapper in wrappers)]
     pieces = [text[end : wrapper.start] + wrapper.content for end, wrapper in zip(ends, wrappers, strict=False)]
     return [*candidates, ("".join([*pieces, text[ends[-1] :]]), names)]
+
+
+def _are_joined(text: str, wrappers: Sequence[_Wrapper]) -> bool:
+    """Return whether the last two wrappers hold different texts with a comma or a word such as `or` between them."""
+    if len(wrappers) < 2 or wrappers[-2].content.strip() == wrappers[-1].content.strip():
+        return False
+    return bool(_JOINED.fullmatch(text, wrappers[-2].end, wrappers[-1].start))
 
 
 _MAX_LINE: Final = 160  # of an announcement

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from string import ascii_uppercase
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final
 
 from models.errors import suggest
@@ -16,6 +16,7 @@ SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answe
 MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
 _SEVERAL: Final = ("media", "options", "ignore")  # keys that may name several columns
 _NUMBERED = re.compile(r"(image|img|picture|photo|video|media)_?(\d{1,3})")
+_OF_FAMILY = re.compile(r"(.*[a-z].*?)_?((?<=_)[a-j]|\d{1,2})")
 OPTION_LETTERS: Final = ascii_uppercase  # columns of an option each, as far as they go
 _OF_OPTIONS: Final = 10  # letters of which none may be left out
 
@@ -92,6 +93,22 @@ def _lettered(columns: Sequence[str], taken: set[str], where: str) -> tuple[str,
         if len(names) > 1:
             return names
     return ()
+
+
+def option_families(columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return columns that differ by a letter or number at the end alone and count from `a`, 0 or 1, as `choice_a`."""
+    families: dict[str, dict[str, str]] = {}
+    for column in columns:
+        if match := _OF_FAMILY.fullmatch(_form(re.sub(r"(?<=[a-z])(?=[A-J]$)", "_", column.strip()))):
+            families.setdefault(match[1], {})[match[2]] = column
+    found = []
+    for members in families.values():
+        for marks in (ascii_lowercase, map(str, range(100)), map(str, range(1, 100))):
+            names = tuple(members[mark] for mark in takewhile(members.__contains__, marks))
+            if len(names) > 1:
+                found.append(names)
+                break
+    return found
 
 
 def described(columns: Sequence[str]) -> str:

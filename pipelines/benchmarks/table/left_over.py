@@ -2,16 +2,18 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
+from string import ascii_uppercase
 from typing import Any, Final
 
 from models.image_formats import detect_format
 from pipelines.benchmarks.readers.short_answers import spelled
+from pipelines.benchmarks.table.columns import option_families
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow
 from pipelines.benchmarks.table.lists import listed
-from pipelines.benchmarks.table.media import PICTURE_ENDINGS, VIDEO_ENDINGS, is_empty
+from pipelines.benchmarks.table.media import PICTURE_ENDINGS, VIDEO_ENDINGS, is_base64, is_empty
 from pipelines.errors import SourceError
 from pipelines.media.video_containers import container_name
 
@@ -30,6 +32,7 @@ def check_left_over(
     needs_media = "media" not in roles and not given.media_optional
     taken = {column for names in roles.values() for column in names}
     filled, media, options = Counter[str](), Counter[str](), Counter[str]()
+    asked, families = 0, Counter[tuple[str, ...]]()
     for place, row in islice(((at, row) for at, row in rows if not isinstance(row, ValueError)), _ROWS):
         if needs_media and (mark := _mark(row, roles)):
             raise SourceError(
@@ -43,16 +46,29 @@ def check_left_over(
             filled[column] += 1
             media[column] += _is_medium(row[column])
             options[column] += "options" not in roles and _are_options(row[column], answer)
+        asked += 1
+        if "options" not in roles:
+            free = [column for column in row if column not in taken and column not in given.ignore]
+            families.update(
+                names for names in option_families(free) if _names_one(answer, [row[name] for name in names])
+            )
     for counts, role, words in ((media, "media", "pictures or clips"), (options, "options", "options")):
         if column := next((name for name, count in counts.items() if count and 2 * count >= filled[name]), ""):
             raise SourceError(
                 f"{where}: column {column!r} holds {words} and is not taken; say in a columns file what it is "
                 f"(`{role}: {column}` or `ignore: [{column}]`, --columns FILE.yaml)"
             )
+    if family := next((names for names, count in families.items() if 2 * count >= asked), ()):
+        names = ", ".join(family)
+        raise SourceError(
+            f"{where}: columns {names} hold options and are not taken; say in a columns file what they are "
+            f"(`options: [{names}]` or `ignore: [{names}]`, --columns FILE.yaml)"
+        )
 
 
 def _mark(row: Mapping[str, Any], roles: Mapping[str, tuple[str, ...]]) -> str:
-    texts = (row.get(column) for role in ("question", "hint") for column in roles.get(role, ()))
+    cells = (row.get(column) for role in ("question", "hint", "options") for column in roles.get(role, ()))
+    texts = (text for cell in cells for text in (cell if isinstance(cell, list) else [cell]))
     match = next(filter(None, (_MARK.search(text) for text in texts if isinstance(text, str))), None)
     return match[0] if match else ""
 
@@ -71,7 +87,7 @@ def _is_medium(cell: Any) -> bool:
         return bool(detect_format(bytes(cell)) or container_name(bytes(cell)))
     text = cell.strip().lower() if isinstance(cell, str) else ""
     is_path = len(text) < 1000 and "\n" not in text and text.partition("?")[0].endswith(_ENDINGS)
-    return is_path or text.startswith(("data:image/", "data:video/"))
+    return is_path or text.startswith(("data:image/", "data:video/")) or (bool(text) and is_base64(cell.strip()))
 
 
 def _listed(text: str) -> Any:
@@ -87,3 +103,14 @@ def _are_options(cell: Any, answer: Any) -> bool:
     if not isinstance(values, list) or len(values) < 2 or not all(isinstance(value, str) for value in values):
         return False
     return isinstance(answer, str) and spelled(answer) in {spelled(value) for value in values}
+
+
+def _names_one(answer: Any, cells: Sequence[Any]) -> bool:
+    """Return whether an answer is the text, the letter or the index of one of the texts."""
+    texts = [cell.strip() for cell in cells if isinstance(cell, str) and cell.strip()]
+    if len(texts) < 2 or is_empty(answer) or isinstance(answer, list | dict) or any(map(_is_medium, texts)):
+        return False
+    text = str(answer).strip()
+    letters = ascii_uppercase[: len(texts)]
+    is_index = text.isdecimal() and int(text) <= len(texts) and not any(each.isdecimal() for each in texts)
+    return text in texts or text.upper() in [*letters] or is_index

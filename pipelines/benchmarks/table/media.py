@@ -56,6 +56,16 @@ def is_empty(value: Any) -> bool:
     return value is None or value == [] or (isinstance(value, str) and not value.strip())
 
 
+def is_base64(text: str) -> bool:
+    """Return whether a text begins as a picture or clip in bare base64 does."""
+    head = text[:_MIN_BASE64]
+    if len(head) < _MIN_BASE64 or not _BASE64.fullmatch(head):
+        return False
+    signs = "".join(head.rstrip("= \n").split())
+    content = base64.b64decode(signs[: len(signs) // 4 * 4])
+    return bool(detect_format(content) or container_name(content))
+
+
 def _of_struct(value: dict[str, Any], where: str) -> MediaFile:
     path, content = value.get("path"), value.get("bytes")
     if isinstance(content, str):

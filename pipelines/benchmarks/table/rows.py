@@ -20,10 +20,12 @@ from pipelines.benchmarks.table.kinds import without_letters
 from pipelines.benchmarks.table.lists import FORMS, lettered_lines, listed
 from pipelines.benchmarks.table.media import is_empty, media_files
 from pipelines.benchmarks.text_cleaning import collapsed
+from pipelines.clean_text import counted
 
 _DIGITS = re.compile(r"(\d{1,3})(?:\.0+)?", re.ASCII)
 _LETTER = re.compile(r"\(?([A-Za-z])[).:]?")
 _LETTER_AND_TEXT = re.compile(r"\(?([A-Z])[).:]\s+(.+)", re.DOTALL)
+_MARK = re.compile(r"<(?:image|video) ?(\d{1,3})>", re.IGNORECASE)
 _MAX_ID: Final = 500  # characters
 _YES_NO: Final = {"yes": "yes", "no": "no", "true": "yes", "false": "no", "y": "yes", "n": "no", "1": "yes", "0": "no"}
 
@@ -69,6 +71,8 @@ class RowReader:
             columns = ", ".join(self.definition.columns["media"])
             raise ValueError(f"no picture or clip in {columns} (`media_optional: true` in the columns file allows it)")
         data = {"question": question, **self._hint(row), **self._answer(row)}
+        if media and not self.media_optional:
+            _check_marks((question, *data.get("options", ())), len(media))
         return RawSample(
             sample_id=name,
             file=self.file,
@@ -99,6 +103,16 @@ class RowReader:
             return _choice(cells[0], options_of(row, self.definition.columns["options"]), self.definition.first_index)
         answers = answers_of(cells[0])
         return _ANSWERS[self.definition.kind](answers, self.definition)
+
+
+def _check_marks(texts: Sequence[str], media: int) -> None:
+    """Raise ValueError for a mark such as `<image 2>` in a row with fewer pictures."""
+    for mark in (match for text in texts for match in _MARK.finditer(text)):
+        if int(mark[1]) > media:
+            raise ValueError(
+                f"{mark[0]} stands in a row with {counted(media, 'picture')} "
+                "(`media_optional: true` in the columns file allows it)"
+            )
 
 
 def as_text(value: Any, what: str) -> str:

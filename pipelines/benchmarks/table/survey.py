@@ -135,7 +135,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         files = replace(files, conversations=talk)
         columns = [*dict.fromkeys((*columns, *_columns(source, files)))]
         columns.remove(talk.column)
-    roles = find_columns(columns, given.columns, where)
+    roles = find_columns([name for name in columns if name not in given.ignore], given.columns, where)
     if "answer" not in roles:
         raise SourceError(
             f"{where}: no column of answers (answer, answers, label, target, gold); it has the columns "

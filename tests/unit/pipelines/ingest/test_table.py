@@ -282,6 +282,19 @@ def test_media_of_every_form_are_stored_once(tmp_path: Path) -> None:
     assert sorted(row.item for row in result.rejections) == ["line 10", "line 6", "line 7", "line 8", "line 9"]
 
 
+@pytest.mark.parametrize(
+    "row", [{"question": "<image 1> or <image 2>?"}, {"question": "q", "choices": ["x", "<image 2>"]}]
+)
+def test_marks_of_more_pictures_than_a_row_has_reject_it(tmp_path: Path, row: dict[str, Any]) -> None:
+    image = base64.b64encode(picture()).decode()
+    good = {"question": "<image 1>?", "choices": ["x", "y"], "image": image, "answer": "x"}
+    text = "\n".join(map(json.dumps, [good, {**good, **row}]))
+    result = ingest(tmp_path, "q.jsonl", text)
+    (rejection,) = result.rejections
+    assert rejection.reason.startswith("<image 2> stands in a row with 1 picture (`media_optional: true`")
+    assert ingest(tmp_path, "q.jsonl", text, columns=ColumnsFile(media_optional=True)).manifest.samples == 2
+
+
 def test_clips_are_known_by_their_bytes_or_by_any_ending_that_is_read(tmp_path: Path) -> None:
     write_clip(tmp_path / "clip.mp4", frames=3)
     content = (tmp_path / "clip.mp4").read_bytes()

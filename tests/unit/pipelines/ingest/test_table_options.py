@@ -207,6 +207,20 @@ def test_rows_with_equal_options_are_rejected_and_counted(tmp_path: Path) -> Non
     assert [sample.data["options"] for sample in samples(tmp_path)] == [["one", "two", "three"], ["C", "C++", "c"]]
 
 
+def test_a_column_that_repeats_its_ids_holds_none(tmp_path: Path) -> None:
+    text = "id,question,answer\n" + "".join(f"{number // 2},q{number},yes\n" for number in range(8))
+    with pytest.raises(SourceError, match=r"column 'id' holds no ids: 4 of 8 rows repeat one, first q\.csv, line 3, 0"):
+        ingest(tmp_path, "q.csv", text)
+    result = ingest(tmp_path, "q.csv", text, columns=ColumnsFile(ignore=("id",)))
+    assert (result.manifest.samples, result.manifest.rejected) == (8, 0)
+
+
+def test_few_repeated_ids_are_rejected_one_by_one(tmp_path: Path) -> None:
+    text = "id,question,answer\n" + "".join(f"{max(number, 1)},q{number},yes\n" for number in range(100))
+    result = ingest(tmp_path, "q.csv", text)
+    assert (result.manifest.samples, result.manifest.rejected) == (99, 1)
+
+
 @pytest.mark.parametrize("gold", ["4,5", "4.5", "$4.5", "4,50 %"])
 def test_numbers_of_other_spellings_are_right_answers(tmp_path: Path, gold: str) -> None:
     rows = [{"question": "x", "answer": gold}, {"question": "y", "answer": "1.250,5"}]

@@ -42,6 +42,7 @@ def check(*cells: Any, given: ColumnsFile | None = None, roles: Any = None, ques
         ["a.png", "b.png"],
         '["a.png"]',
         "data:image/png;base64," + base64.b64encode(png()).decode(),
+        base64.b64encode(png()).decode(),
     ],
     ids=lambda cell: str(cell)[:24],
 )
@@ -54,7 +55,7 @@ def test_column_with_media_is_named_with_the_keys_that_settle_it(cell: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "cell", ["easy", 7, None, "see a.png for this", b"bytes", ["a tag", "another"], {"x": 1}, "[1"]
+    "cell", ["easy", 7, None, "see a.png for this", b"bytes", ["a tag", "another"], {"x": 1}, "[1", "abcd" * 40]
 )
 def test_other_columns_are_no_matter(cell: Any) -> None:
     check(cell)
@@ -90,3 +91,32 @@ def test_names_of_media_in_other_spellings_and_with_numbers_are_taken(
     columns: list[str], media: tuple[str, ...] | None
 ) -> None:
     assert find_columns(columns, {}, "t.csv").get("media") == media
+
+
+@pytest.mark.parametrize(
+    "names", [("choice_a", "choice_b"), ("opt1", "opt2"), ("ending0", "ending1"), ("optionA", "optionB")]
+)
+@pytest.mark.parametrize("answer", ["dog", "B", "1"])
+def test_columns_of_an_option_each_under_other_names_are_named(names: tuple[str, str], answer: str) -> None:
+    rows = [("line 2", {"question": "q", "answer": answer, names[0]: "cat", names[1]: "dog"})]
+    both = f"{names[0]}, {names[1]}"
+    with pytest.raises(
+        SourceError, match=rf"columns {both} hold options .*`options: \[{both}\]` or `ignore: \[{both}\]`"
+    ):
+        check_left_over(rows, ROLES, ColumnsFile(), "t.csv")
+    check_left_over(rows, ROLES, ColumnsFile(ignore=names), "t.csv")
+    check_left_over(rows, {**ROLES, "options": names}, ColumnsFile(), "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("answer", "cells"), [("cat", ("a note", "another")), ("7", ("1", "2")), ("B", ("note", "")), ("dog", (1, 2))]
+)
+def test_other_numbered_columns_are_no_matter(answer: str, cells: tuple[Any, Any]) -> None:
+    rows = [("line 2", {"question": "q", "answer": answer, "note_1": cells[0], "note_2": cells[1]})]
+    check_left_over(rows, ROLES, ColumnsFile(), "t.csv")
+
+
+def test_mark_of_a_picture_in_an_option_is_named() -> None:
+    rows = [("line 2", {"question": "q", "answer": "A", "A": "<image 1>", "B": "none"})]
+    with pytest.raises(SourceError, match="holds <image 1> and no column"):
+        check_left_over(rows, {**ROLES, "options": ("A", "B")}, ColumnsFile(), "t.csv")
