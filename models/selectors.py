@@ -27,6 +27,7 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 _WORDS = ("all", "open", "closed")
 _HUB_ID = re.compile(r"([\w.-]+/[\w.-]+)(?:@([\w./-]+))?")  # OWNER/NAME or OWNER/NAME@REVISION
+_HUB_ADDRESS = re.compile(r"(?:hf://|https?://(?:www\.)?(?:huggingface\.co|hf\.co)/)([\w.-]+/[\w.-]+)")
 _FACTS = ("architecture", "parameters_b", "shape", "license", "remote_code")
 _SAME_FAMILY, _ANY_FAMILY = 0.6, 0.8  # similarity from which a name is proposed for one that is unknown
 _NEAR_GROUP = 0.75  # similarity from which a word is taken for a misspelled group: names of models are less similar
@@ -102,6 +103,11 @@ def add_direct_models(words: Iterable[str], models: Mapping[str, ModelSpec]) -> 
                 f"{_shown(word)}: its name would be {name!r}, which {problem}; name it in {_entry(spec)}"
             )
         if known.get(name, spec) != spec:
+            if known[name].model == spec.model and name not in given:
+                raise UnknownModelError(
+                    f"{_shown(word)}: this is {name!r} of the catalog or of a models file; give that name for its "
+                    f"settings, or another one in {_entry(spec)}"
+                )
             other = _shown(given[name]) if name in given else "an entry of the catalog or of a models file"
             raise UnknownModelError(
                 f"{_shown(word)}: its name would be {name!r}, which {other} has too; give it another name in "
@@ -157,6 +163,8 @@ def _direct_spec(word: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
     facts = {}
     for name, spec in [*plain.items()][:1]:
         facts = {fact: getattr(spec, fact) for fact in _FACTS}
+        if name == direct_name(word):  # refused, with what to give
+            continue
         logger.warning("%s is %s in the catalog, whose revision and settings this run does not use", hub_id, name)
     return ModelSpec(engine="auto", model=hub_id, revision=revision, **facts)
 
@@ -164,6 +172,8 @@ def _direct_spec(word: str, models: Mapping[str, ModelSpec]) -> ModelSpec:
 def _endpoint(word: str) -> ModelSpec:
     address, _, model = word.partition("#")
     shown = _shown(address)
+    if pasted := _HUB_ADDRESS.match(word):
+        raise UnknownModelError(f"{pasted[0]}: give a model of the hub by its id: {pasted[1]}")
     if not model:
         raise UnknownModelError(
             f"{shown}: name the model at this server too, as in {shown}#MODEL; most servers list them at "

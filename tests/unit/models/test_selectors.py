@@ -195,6 +195,8 @@ def test_address_is_an_endpoint_named_by_the_last_part_of_its_model() -> None:
         (["http://h:1/v1#"], "as in http://h:1/v1#MODEL"),
         (["http://u:pw@h/v1#m"], "http://***@h/v1: base_url must not hold a user or password; name a variable in"),
         (["http://h/v1?key=sk-abcdefgh12345678#m"], "base_url must not hold a key in its query"),
+        (["https://huggingface.co/org/m"], "https://huggingface.co/org/m: give a model of the hub by its id: org/m"),
+        (["hf://org/m"], "hf://org/m: give a model of the hub by its id: org/m"),
         (["ftp://h/v1#m"], "ftp://h/v1: base_url must be an http or https address"),
         (["http://[x/v1#m"], "http://...: "),
         (
@@ -222,6 +224,14 @@ def test_model_without_a_name_of_its_own_is_refused_with_the_remedy(words: list[
         add_direct_models(words, MODELS)
     assert message in str(caught.value)
     assert not re.search("pw|abcdefgh", str(caught.value))
+
+
+def test_hub_id_of_an_entry_of_its_name_is_given_by_that_name() -> None:
+    entry = ModelSpec(engine="transformers", model="org/m", revision="v1")
+    with pytest.raises(
+        UnknownModelError, match="org/m: this is 'm' of the catalog or of a models file; give that name"
+    ):
+        add_direct_models(["org/m"], {"m": entry})
 
 
 def test_same_model_given_twice_is_one() -> None:
