@@ -81,7 +81,7 @@ test-all: $(STAMP)
 test-fast: $(STAMP)
 	@$(BIN)/python -m tests.tools.changed_tests -q -n $(WORKERS) --dist loadfile
 
-# 5,000 damaged inputs of each parser of foreign bytes, ten times as many as `make test` tries, and 10,000 generated replies
+# 5,000 damaged inputs of each parser of foreign bytes, of which `make test` tries 200, and 10,000 generated replies
 # for the readers of answers: half an hour.
 fuzz: $(STAMP)
 	@$(BIN)/python -m pytest -m fuzz -n $(WORKERS) --no-loadscope-reorder
