@@ -9,7 +9,7 @@ from jobs.tables import table
 from pipelines.clean_text import counted
 from pipelines.decisions.explain.create import ExplainedNumber, Selection, explain_sides
 from pipelines.decisions.explain.published import explain_published
-from pipelines.decisions.explain.sides import LogSide, OutputSide, of_model, read_side, side_pairs
+from pipelines.decisions.explain.sides import LogSide, OutputSide, read_side, side_pairs, with_model
 from pipelines.decisions.explain.split import Explanation, StageShare
 from pipelines.errors import UsageError
 
@@ -33,7 +33,7 @@ def explain(a: str, b: str | None, selection: Selection, models: Sequence[str], 
     """Explain the numbers of two sides, or of the models of one output, and print it."""
     if b is not None and (b == PUBLISHED or b.startswith(f"{PUBLISHED}:")):
         side = read_side(a)
-        sides = [of_model(side, model) for model in models] or [side]
+        sides = [with_model(side, model) for model in models] or [side]
         numbers = [number for first in sides for number in _of_published(first, b, selection)]
     else:
         pairs = side_pairs(a, b, models)

@@ -149,8 +149,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if len(labels) > MAX_LABELS:
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
-    first_index, of_indices = _first_index(answers) if chosen == "choice" else (0, [])
-    notices += of_indices
+    first_index, index_notices = _first_index(answers) if chosen == "choice" else (0, [])
+    notices += index_notices
     if chosen == "choice" and answers.equal_options:
         notices.append(f"{answers.equal_options:,} of {answers.rows:,} rows have two equal options and are rejected")
     if chosen == "label" and answers.respelled:

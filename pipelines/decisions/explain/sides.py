@@ -65,7 +65,7 @@ def side_pairs(a: str, b: str | None, models: Sequence[str]) -> list[tuple[Outpu
     second = read_side(b)
     if len(models) > 2:
         raise UsageError("--models: give one model, or two: one of each side")
-    return [(of_model(first, models[0]), of_model(second, models[-1]))] if models else [(first, second)]
+    return [(with_model(first, models[0]), with_model(second, models[-1]))] if models else [(first, second)]
 
 
 def _pairs_of_one(
@@ -85,10 +85,10 @@ def _pairs_of_one(
     pairs = [(one, other) for one, other in combinations(names, 2) if tested[one] & tested[other]]
     if not pairs:
         raise UsageError(f"{side.out.uri}: no two of {', '.join(names)} have a benchmark in common")
-    return [(of_model(side, one), of_model(side, other)) for one, other in pairs]
+    return [(with_model(side, one), with_model(side, other)) for one, other in pairs]
 
 
-def of_model(side: OutputSide | LogSide, model: str) -> OutputSide | LogSide:
+def with_model(side: OutputSide | LogSide, model: str) -> OutputSide | LogSide:
     """Return a side of one model; UsageError if it is not there, or another one is named already."""
     if side.model:
         raise UsageError(f"--models {model}: {side.model} is named already, as OUT:MODEL; name each side once")
