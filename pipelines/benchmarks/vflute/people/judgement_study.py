@@ -7,13 +7,11 @@ is not adequate has one of four errors. Two annotators judge every explanation.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.human import HumanRow, human_kind
-from pipelines.benchmarks.layout import table_def
 from pipelines.benchmarks.prompt_templates import load_facts
-from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall, precision_recall_curve
@@ -199,16 +197,23 @@ def study_figures(study: Study) -> list[Figure]:
 
 def rates_table(systems: tuple[str, ...], rows: Sequence[TableRow], notes: tuple[str, ...], suffix: str = "") -> Table:
     """Build Table 6."""
-    return _laid_out(
-        "vflute_table6", rows, suffix, columns=[(system, None) for system in systems], notes=[*notes, _DEFINITIONS]
+    return Table(
+        id=f"vflute_table6{suffix}",
+        title="V-FLUTE Table 6: explanations that people find adequate, and prefer",
+        label_head="Share",
+        columns=systems,
+        rows=tuple(rows),
+        style="percent2",
+        notes=(*notes, _DEFINITIONS),
     )
 
 
 def predictor_table(row: TableRow, suffix: str = "") -> Table:
     """Build the table of section 5.3."""
-    return _laid_out("vflute_section53", [row], suffix)
-
-
-def _laid_out(name: str, rows: Sequence[TableRow], suffix: str, **fields: Any) -> Table:
-    table = table_def("pipelines.benchmarks.vflute", name, [lambda _results: rows], id=f"{name}{suffix}", **fields)
-    return table.lay_out(Results("vflute"))
+    return Table(
+        id=f"vflute_section53{suffix}",
+        title="V-FLUTE section 5.3: the explanation score as a predictor of adequacy",
+        label_head="Judgements",
+        columns=("PR-AUC", "Average precision", "Best F1", "at", "Both above 0.75 at"),
+        rows=(row,),
+    )
