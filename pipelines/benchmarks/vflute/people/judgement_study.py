@@ -10,13 +10,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.human import HumanRow, human_kind
-from pipelines.benchmarks.prompt_templates import load_facts
+from pipelines.benchmarks.human import HumanKind, HumanRow
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall, precision_recall_curve
 
-ERRORS: Final[tuple[str, ...]] = tuple(load_facts(__package__, "people.yaml")["errors"])
+ERRORS: Final = {
+    "hallucination": "Hallucination: it names what is not in the picture",
+    "unsound": "Unsound: its reasons do not support the label",
+    "incomplete": "Incomplete: it misses what matters",
+    "verbosity": "Verbosity: it says much more than is needed",
+}
+"""Errors of an explanation, and how the form asks for them."""
 RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
 _DEFINITIONS: Final = (
     "Adequate: of the explanations on which both agree. Preferred: of the items with one preference of both."
@@ -141,7 +146,20 @@ def _judgement(row: HumanRow) -> HumanRow:
     return row
 
 
-JUDGEMENTS: Final = human_kind(__package__, "judgements", read=_judgement, check_whole=parse_study)
+JUDGEMENTS: Final = HumanKind(
+    name="judgements",
+    columns=("id", "system", "annotator", "adequate", "error_type", "preferred"),
+    about="A person's judgement of a model's explanation: adequate and preferred are 0 or 1; where adequate is 0,"
+    " error_type is hallucination, unsound, incomplete or verbosity, else it is empty. Two people judge every"
+    " explanation. The system is a model's name, or model/setting.",
+    item=("id", "system"),
+    may_be_empty=("error_type",),
+    values={"adequate": ("0", "1"), "preferred": ("0", "1")},
+    read=_judgement,
+    sample="id",
+    sample_noun="row",
+    check_whole=parse_study,
+)
 
 
 def study_tables(study: Study) -> list[Table]:
