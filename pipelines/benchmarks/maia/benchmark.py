@@ -173,6 +173,6 @@ BENCHMARK: Final = BenchmarkDefinition(
     metrics=lazy(__package__, "metrics.reduce_scores"),
     paired_metrics=lazy(__package__, "metrics.paired_metrics"),
     tables=lazy(__package__, "tables.make_tables"),
-    figures=lazy(__package__, "figures.make_figures"),
+    figures=lazy(__package__, "tables.make_figures"),
     item_lists=lazy(__package__, "item_lists.item_lists"),
 )

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS, chance
-from pipelines.benchmarks.mate.results import is_generated_sample
-from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of
+from pipelines.benchmarks.mate.rows import COT, SETTINGS, is_generated_sample, question_of
 from pipelines.benchmarks.mate.scene import CROSSMODAL, UNIMODAL, Scene, link_category, linking, parse_scene
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,

@@ -28,7 +28,7 @@ from pipelines.benchmarks.unpie.answers import (
     read_translation,
     verdict,
 )
-from pipelines.benchmarks.unpie.column_map import MAP_NAMES
+from pipelines.benchmarks.unpie.files import MAP_NAMES
 from pipelines.benchmarks.unpie.prompts import (
     JUDGE,
     PROMPT_SETS,

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.text_cleaning import canonical, collapsed, normalize_words
-from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
 from pipelines.benchmarks.unpie.download import PictureError
-from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_file
+from pipelines.benchmarks.unpie.files import LANGUAGES, SPLITS, Columns, DataFile, data_files, open_file
 from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.validation import MAX_NAMED, first_names
 from pipelines.errors import SourceError

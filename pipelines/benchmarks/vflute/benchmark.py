@@ -11,8 +11,8 @@ from typing import Final
 from pipelines.benchmarks.base import BenchmarkDefinition, lazy
 from pipelines.benchmarks.records import Publication, Reading, Row, SimilarityRequest
 from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust
+from pipelines.benchmarks.vflute.authors_files import READER
 from pipelines.benchmarks.vflute.facts import LABELS, REPORTED_THRESHOLDS, ROBUST, SETTINGS, TASK, TUNED_FOR
-from pipelines.benchmarks.vflute.people.authors_files import READER
 from pipelines.benchmarks.vflute.prompts import PROMPT_SETS, TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
@@ -125,10 +125,10 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_similarity,
     expected=lambda row: (row.sample.data["label"],),
     predictions_reader=READER,
-    people=lazy(__package__, "people.human.VfluteHumanBaseline"),
+    people=lazy(__package__, "people.VfluteHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
     paired_metrics=lazy(__package__, "metrics.paired_metrics"),
     tables=lazy(__package__, "tables.make_tables"),
-    figures=lazy(__package__, "figures.make_figures"),
-    item_lists=lazy(__package__, "item_lists.item_lists"),
+    figures=lazy(__package__, "tables.make_figures"),
+    item_lists=lazy(__package__, "metrics.item_lists"),
 )

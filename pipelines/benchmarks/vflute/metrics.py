@@ -24,6 +24,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from pipelines.benchmarks.item_lists import ItemList, listed, rows_of
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Form,
     Measure,
@@ -46,7 +47,7 @@ from pipelines.benchmarks.vflute.facts import (
     TASK,
 )
 from pipelines.benchmarks.vflute.prompts import template_name
-from pipelines.benchmarks.vflute.source_text import label_leaks
+from pipelines.benchmarks.vflute.source_hub import label_leaks
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
 
@@ -303,3 +304,31 @@ def length_metrics(samples: Iterable[Sample]) -> Iterator[Metric]:
                     n=len(of_subset),
                     unit="count",
                 )
+
+
+_POOR: Final = 53 / 100  # an explanation score of at most this loses the point at F1@53
+
+
+def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+    """Return the list of one model, from its scores and samples by id; none where explanations were not scored."""
+    if "es" not in scores:
+        return []
+    is_poor = (scores["status"] == "ok") & (scores["correct"] == 1.0) & (scores["es"] <= _POOR)
+    items = [
+        listed(
+            row,
+            question=str(samples[row["sample_id"]].data["claim"]),
+            expected=str(samples[row["sample_id"]].data["explanation"]),
+            answer=row["answer"],
+            detail=f"explanation score {row['es']:.3f}",
+        )
+        for row in rows_of(scores[is_poor])
+    ]
+    return [
+        ItemList(
+            id="vflute_poor_explanation",
+            title="V-FLUTE: right label, poor explanation",
+            about="Counted as right by F1@0 and as wrong by F1@53: the explanation score is at most 0.53.",
+            items=items,
+        )
+    ]

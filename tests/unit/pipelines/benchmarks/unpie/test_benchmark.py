@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.benchmarks.unpie.column_map import Columns, shape_of
 from pipelines.benchmarks.unpie.download import PictureError
+from pipelines.benchmarks.unpie.files import Columns, shape_of
 from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.errors import SourceError

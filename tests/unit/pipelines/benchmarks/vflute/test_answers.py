@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust, stage1_question
-from pipelines.benchmarks.vflute.entailment_cues import Label
+from pipelines.benchmarks.vflute.answers import Answer, Label, parse_as_authors, parse_robust, stage1_question
 from tests.support.paths import ROOT
 from tests.support.processor_time import LONG_TEXT, assert_not_quadratic
 

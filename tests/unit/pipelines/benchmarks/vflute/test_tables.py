@@ -11,9 +11,8 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.figures import make_figures
 from pipelines.benchmarks.vflute.metrics import reduce_scores
-from pipelines.benchmarks.vflute.tables import make_tables
+from pipelines.benchmarks.vflute.tables import make_figures, make_tables
 from pipelines.rendering.formats import to_markdown
 from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
 from pipelines.report.render import render
