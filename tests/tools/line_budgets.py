@@ -1,7 +1,7 @@
 """Check the size of the core, the product and the tests: `python -m tests.tools.line_budgets`.
 
 `[tool.vlmsweep.lines]` of pyproject.toml has one number for each. Python, SQL, templates, scripts and YAML count, but
-not the catalog, prompts, published numbers and golden rows. Exit codes: 0 every size is within its budget, 1 one is not.
+not the catalog, prompts, published numbers and golden rows. Exit codes: 0 all within budget, 1 not.
 """
 
 from __future__ import annotations
