@@ -1,6 +1,6 @@
 """`vlmsweep compare`: what differs between two runs, or between a run and the papers."""
 
-from jobs.options import names, refuse
+from jobs.shared.options import names, refuse
 from pipelines.errors import UsageError
 
 
@@ -21,7 +21,7 @@ def compare(
     json: bool = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
-    from jobs.render import show_comparison, show_reproduction
+    from jobs.shared.render import show_comparison, show_reproduction
     from pipelines.report.compare import compare as compared
     from pipelines.report.reproduction import MARGIN, load_reproduction
     from pipelines.storage.store import Store
@@ -30,9 +30,9 @@ def compare(
         if published and out_b is not None:
             raise UsageError("--published compares one output with the papers")
         refuse({"margin": margin is not None}, "only with OUT --published")
-        from jobs.decisions.explain import explain
-        from pipelines.decisions.explain.create import Selection
-        from pipelines.decisions.explain.readings import READINGS
+        from jobs.analysis.explain.command import explain
+        from jobs.analysis.explain.create import Selection
+        from jobs.analysis.explain.readings import READINGS
 
         selection = Selection(
             metrics=names(metric),

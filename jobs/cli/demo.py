@@ -4,8 +4,8 @@ import time
 from typing import Final
 
 from jobs.cli.run import exit_code, print_result
-from jobs.output import print_line, results_only_on_stdout
-from jobs.progress import Progress
+from jobs.shared.output import print_line, results_only_on_stdout
+from jobs.shared.progress import Progress
 
 _SHOWN_PHASE_S: Final = 5.0
 

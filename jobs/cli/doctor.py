@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from jobs.options import names, refuse
-from jobs.output import print_result, results_only_on_stdout
-from jobs.tables import table
+from jobs.shared.options import names, refuse
+from jobs.shared.output import print_result, results_only_on_stdout
+from jobs.shared.tables import table
 
 
 def doctor(
@@ -45,7 +45,7 @@ def doctor(
 
 def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
     from jobs.eyes.run import HEADS, look, rows
-    from jobs.model_checks import checked_model
+    from jobs.shared.model_checks import checked_model
 
     name, spec = checked_model(name, models_files)
     with results_only_on_stdout():

@@ -16,9 +16,9 @@ from typing import Annotated
 import typer
 
 from jobs.cli.register import CommandSections, register
-from jobs.failures import DONE, INTERRUPTED, READER_LEFT, encoding_problem, report_failure, report_interrupt
-from jobs.options import normalize_arguments
-from jobs.output import is_read_no_further, log_as_json, log_as_text, open_streams, print_line, settle_streams
+from jobs.shared.failures import DONE, INTERRUPTED, READER_LEFT, encoding_problem, report_failure, report_interrupt
+from jobs.shared.options import normalize_arguments
+from jobs.shared.output import is_read_no_further, log_as_json, log_as_text, open_streams, print_line, settle_streams
 from pipelines.errors import UsageError
 
 

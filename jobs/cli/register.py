@@ -6,26 +6,26 @@ from typing import Any
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
-from jobs.cli.annotate import annotate
-from jobs.cli.audit import audit
+from jobs.analysis.commands import gate, items, power, twin
+from jobs.annotate.command import annotate
+from jobs.audit.command import audit
 from jobs.cli.compare import compare
 from jobs.cli.demo import demo
 from jobs.cli.doctor import doctor
-from jobs.cli.export import export
-from jobs.cli.generate import generate
 from jobs.cli.ingest import ingest
-from jobs.cli.leaderboard import leaderboard
 from jobs.cli.list import list_
-from jobs.cli.nightly import nightly
 from jobs.cli.run import predict, report, run, score, stress
-from jobs.cli.serve import serve
 from jobs.cli.status import status
 from jobs.cli.submit import submit
-from jobs.cli.view import view
-from jobs.decisions.commands import gate, items, power, twin
+from jobs.export.command import export
 from jobs.finetune.command import finetune
-from jobs.options import group_of, with_common_flags
+from jobs.generate.command import generate
+from jobs.leaderboard.command import leaderboard
+from jobs.nightly.command import nightly
+from jobs.serve.command import serve
+from jobs.shared.options import group_of, with_common_flags
 from jobs.site.command import site
+from jobs.view.command import view
 
 _WHAT = "--models qwen2.5-vl-7b --benchmarks maia"
 _SWEEP = f"{_WHAT} --data data --out out"

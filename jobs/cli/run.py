@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
-from jobs.options import refuse, takes
-from jobs.output import print_error, print_json, print_line, results_only_on_stdout
-from jobs.progress import Progress
+from jobs.shared.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
+from jobs.shared.options import refuse, takes
+from jobs.shared.output import print_error, print_json, print_line, results_only_on_stdout
+from jobs.shared.progress import Progress
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
 
@@ -43,7 +43,7 @@ def score(flags: ScoreFlags) -> int:
     if flags.predictions is None:
         refuse({"from": flags.tool}, "names the harness that wrote --predictions, which is missing")
         return _run_stages(flags, "score")
-    from jobs.spec_builder import external_spec
+    from jobs.shared.spec_builder import external_spec
     from pipelines.sweep.external import score_external
 
     with _checking(as_json=flags.json) as progress:
@@ -80,7 +80,7 @@ def report(flags: ReportFlags) -> int:
     if unused := [f"--{flag}" for flag, value in selections.items() if value]:
         text = "%s: without effect, because a report without --models is of all that OUT holds"
         logging.getLogger("vlmsweep").warning(text, ", ".join(unused))
-    from jobs.spec_builder import report_spec
+    from jobs.shared.spec_builder import report_spec
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.run import report_again
 
@@ -104,7 +104,7 @@ def stress(flags: StressFlags) -> int:
 
 
 def _run_stages(flags: SweepFlags, *names: str) -> int:
-    from jobs.spec_builder import build_run_spec
+    from jobs.shared.spec_builder import build_run_spec
     from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.run_spec import Stage
     from pipelines.storage.backend import is_remote
@@ -143,8 +143,8 @@ def _checking(*, as_json: bool) -> Progress:
 
 def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
     """Print the result of a sweep and return the exit code."""
-    from jobs.decisions.render import stress_lines
-    from jobs.render import failure_lines, headline, summary
+    from jobs.analysis.render import stress_lines
+    from jobs.shared.render import failure_lines, headline, summary
     from pipelines.report.stress.changes import load_stress
     from pipelines.storage.store import Store
     from pipelines.sweep.failure_reasons import failure_reasons

@@ -4,8 +4,8 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from jobs.output import clear_screen, print_json, print_line
-from jobs.tables import table
+from jobs.shared.output import clear_screen, print_json, print_line
+from jobs.shared.tables import table
 from pipelines.progress import span
 
 WATCH_S = 5.0

@@ -13,7 +13,7 @@ def write_sample(benchmark: str, folder: Path) -> Path:
     """Return the folder of a benchmark's sample data: installed, or for MATE scenes generated anew into `folder`."""
     if benchmark != "mate":
         return Path(str(files("jobs.demo") / "data" / benchmark))
-    from pipelines.benchmarks.mate.generator.generate import generate
+    from jobs.generate.generate import generate
 
     source = folder / benchmark
     source.mkdir(parents=True, exist_ok=True)

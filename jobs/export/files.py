@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from jobs.export.rows import ExportedRun, ExportRow, RowReader
-from jobs.view.media import MediaReader
 from models.scratch import scratch
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, media_path
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.samples.media import MediaReader
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader
 from pipelines.storage.errors import describe
 
 log = logging.getLogger("vlmsweep")

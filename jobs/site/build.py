@@ -12,23 +12,23 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from jobs.export.files import portable_name
-from jobs.export.rows import ExportedRun, RowReader
+from jobs.leaderboard.create import CSV_FILE, PAGE, join_outputs, leaderboard_csv, leaderboard_page
 from jobs.site.folder import SiteFolder
 from jobs.site.samples import TEXT_LIMITS, Samples
 from jobs.view.filters import OUTCOMES
-from jobs.view.media import MediaReader
-from jobs.view.outputs import Output
-from jobs.view.prompts import ShownMedia
-from jobs.view.report_files import report_file, report_names
 from models.scratch import scratch
 from pipelines.clean_text import clean
 from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Dataset
-from pipelines.leaderboard.create import CSV_FILE, PAGE, join_outputs, leaderboard_csv, leaderboard_page
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
 from pipelines.plan.selection import check_names
 from pipelines.rendering.environment import environment, inline_file
+from pipelines.samples.media import MediaReader
+from pipelines.samples.outputs import Output
+from pipelines.samples.prompts import ShownMedia
+from pipelines.samples.report_files import report_file, report_names
+from pipelines.samples.rows import ExportedRun, RowReader
 from pipelines.storage.backend import short_labels
 from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.store import Store

@@ -3,8 +3,8 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from jobs.options import names
-from jobs.output import print_result
+from jobs.shared.options import names
+from jobs.shared.output import print_result
 
 
 def site(

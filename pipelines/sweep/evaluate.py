@@ -46,7 +46,7 @@ def score_and_report(
     missing += [text for text in gone if text not in missing]
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
-        from pipelines.decisions.explain.published import with_own_rows
+        from jobs.analysis.explain.published import with_own_rows
         from pipelines.report.stage import Remarks, publish, reduce_all
 
         if not gone:  # else the answers to labels have no verdicts because of them

@@ -6,6 +6,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
+from jobs.import_logs.files import json_lines
+from jobs.import_logs.matching import match_logs
+from jobs.import_logs.tools import TOOL_NAMES, tool_files
 from models.guards.regular_files import open_regular, read_regular
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import PredictionsReader
@@ -13,9 +16,6 @@ from pipelines.benchmarks.human import POOLED
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
-from pipelines.import_logs.files import json_lines
-from pipelines.import_logs.matching import match_logs
-from pipelines.import_logs.tools import TOOL_NAMES, tool_files
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
 from pipelines.sweep.answer_spool import GIVEN, OTHER_VERDICT, AnswerSpool

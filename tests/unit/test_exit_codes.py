@@ -71,7 +71,7 @@ WITHOUT_EXIT_CODE = {
     "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
-    "pipelines.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
+    "jobs.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
     "pipelines.worker_errors.WorkerError",  # carries one of the others through Ray
 }
 NOT_HERE = "models.engines.vllm"  # imports what is installed on GPU machines only

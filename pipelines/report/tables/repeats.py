@@ -7,10 +7,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from jobs.import_logs.verdicts import reader
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.repeats import right_answers, with_repeats
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
-from pipelines.import_logs.verdicts import reader
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.variance import variance_components
 from pipelines.report.measured import Measured

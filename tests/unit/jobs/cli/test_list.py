@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs import doctor, tables
+from jobs import doctor
+from jobs.shared import tables
 from jobs.cli import list as list_command
 from jobs.cli.main import run
 from jobs.dry_run.plan_table import engine_summary
