@@ -1,20 +1,17 @@
-"""`vlmsweep gate`, `power`, `items` and `twin`: what follows from outputs, from their items, and from fresh scenes."""
+"""`vlmsweep gate`, `power`, `items` and `stress`: conclusions from outputs, from items and from perturbed inputs."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Final
 
-from jobs.shared.flags import ReportFlags
-from jobs.shared.options import names
+from jobs.shared.commands import listed
+from jobs.shared.flags import StressFlags
+from jobs.shared.options import names, takes
 from jobs.shared.output import print_result
-from jobs.shared.tables import table
-
-_HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 
 
+@listed("Understand", "gate out --policy POLICY.yaml --baseline LAST_OUT")
 def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
-    from jobs.analysis.render import show_gate
+    from jobs.shared.render import show_gate
     from pipelines.decisions.gate import EXIT_CODES
     from pipelines.decisions.gate import gate as decide
     from pipelines.decisions.policy import read_policy
@@ -25,6 +22,7 @@ def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False
     return EXIT_CODES[result.decision]
 
 
+@listed("Understand", "power out --difference 0.02")
 def power(out: str, difference: float, metric: str = "", models: str | None = None, json: bool = False) -> None:
     """Show how many rows and clusters a difference of models needs, and which difference these data can show."""
     from jobs.analysis.power import power as estimate
@@ -34,6 +32,7 @@ def power(out: str, difference: float, metric: str = "", models: str | None = No
     show_power(estimate(Store(out), difference, metric, names(models)), difference, as_json=json)
 
 
+@listed("Understand", "items out OTHER_OUT --to items")
 def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = False) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
     from jobs.analysis.items.create import describe_items, write_items
@@ -68,23 +67,18 @@ def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = F
     print_result(json, {"files": addresses, "items": counts}, *lines, *addresses)
 
 
-def twin(out: str, fresh: str, json: bool = False) -> None:
-    """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
-    from jobs.analysis.twin import measure_twin
-    from jobs.shared.spec_builder import report_spec
-    from pipelines.report.twin import MEANING, save_twin
-    from pipelines.storage.store import Store
-    from pipelines.sweep.run import report_again
+@listed(
+    "Evaluate",
+    "stress --models qwen2.5-vl-7b --benchmarks maia --data data --out out --conditions order,letters",
+)
+@takes(StressFlags)
+def stress(flags: StressFlags) -> int:
+    """Re-run under perturbed inputs and show which rankings and differences change.
 
-    record = measure_twin(Store(out), Store(fresh))
-    save_twin(Store(out), record)
-    report_again(report_spec(ReportFlags(out=out)))
-    rows = [
-        [
-            *(row.model, row.task, row.setting, f"{row.published:.3f}", f"{row.twin:.3f}", f"{row.gap:+.3f}"),
-            *(f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]", f"{row.n:,}", "yes" if row.is_paired else "no", row.reading),
-        ]
-        for row in record.gaps
-    ]
-    result = {**asdict(record), "gaps": [{**asdict(row), "reading": row.reading} for row in record.gaps]}
-    print_result(json, result, table(_HEADS, rows), *MEANING)
+    Accepts the flags of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
+    the same command again to do what is missing.
+    """
+    from jobs.analysis.stress.lines import stress_result
+    from jobs.cli.run import run_stages
+
+    return run_stages(flags, "predict", "score", "report", further=stress_result)

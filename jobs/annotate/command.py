@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from jobs.shared.commands import listed
 from jobs.shared.options import names
 from jobs.shared.output import print_result
 from models.messages import DEFAULT_SEED
@@ -12,6 +13,7 @@ _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _MAX_PEOPLE = 50
 
 
+@listed("Share", "annotate out --benchmark maia --n 50 --people 3 --to forms")
 def annotate(
     out: str,
     benchmark: str,

@@ -3,10 +3,12 @@
 from dataclasses import asdict
 from operator import attrgetter
 
+from jobs.shared.commands import listed
 from jobs.shared.output import print_result
 from jobs.shared.tables import table
 
 
+@listed("Understand", "audit mate")
 def audit(paper: str | None = None, json: bool = False) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
     from jobs.audit.cells import DIMENSIONS

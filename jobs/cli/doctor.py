@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from jobs.shared.commands import listed
 from jobs.shared.options import names, refuse
 from jobs.shared.output import print_result, results_only_on_stdout
 from jobs.shared.tables import table
 
 
+@listed("Set up", "doctor --models qwen2.5-vl-7b")
 def doctor(
     models: str | None = None,
     models_file: list[Path] | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobs.shared.commands import listed
 from jobs.shared.options import refuse
 from jobs.shared.output import print_result
 from jobs.shared.progress import Progress
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pipelines.storage.store import Store
 
 
+@listed("Set up", "ingest maia MAIA_FOLDER --data data")
 def ingest(
     benchmark: str,
     data: str,

@@ -5,6 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from jobs.shared.commands import listed
 from jobs.shared.options import refuse
 from jobs.shared.output import print_json, print_line, print_result, terminal_width
 from jobs.shared.tables import table
@@ -15,6 +16,7 @@ _LISTS = ("benchmarks", "models", "settings")
 _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is there
 
 
+@listed("Set up", "list models")
 def list_(
     what: str, models_file: list[Path] | None = None, check: bool = False, wide: bool = False, json: bool = False
 ) -> None:

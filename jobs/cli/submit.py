@@ -8,6 +8,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from jobs.shared.commands import listed
 from jobs.shared.flags import SubmitFlags
 from jobs.shared.options import takes
 from jobs.shared.output import print_json, print_result, write_error
@@ -16,6 +17,10 @@ from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
 
 
+@listed(
+    "Evaluate",
+    "submit --models qwen2.5-vl-7b --benchmarks maia --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265",
+)
 @takes(SubmitFlags, without=("dry_run",))
 def submit(flags: SubmitFlags) -> int:
     """Run a sweep as a job of a Ray cluster, and show its log.

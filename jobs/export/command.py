@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from jobs.shared.commands import listed
 from jobs.shared.options import names, takes
 from jobs.shared.output import print_result
 
 if TYPE_CHECKING:
     from jobs.export.files import Exporter
 
-export = typer.Typer(help="Write an output in the form of another tool.", no_args_is_help=True)
+export = listed("Share", "export out exported")(
+    typer.Typer(help="Write an output in the form of another tool.", no_args_is_help=True)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

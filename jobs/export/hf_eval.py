@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from jobs.export.files import HUB_ID, hub_id, portable_name
+from jobs.export.files import HUB_ID, hub_id
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
@@ -19,6 +19,7 @@ from pipelines.plan.selection import check_names
 from pipelines.report.measured import Measured
 from pipelines.samples.media import MediaReader
 from pipelines.samples.rows import ExportedRun, RowReader
+from pipelines.storage.backend import portable_name
 from pipelines.storage.parts import safe_model
 
 _FRAMEWORK: Final = "vlmsweep"

@@ -3,10 +3,12 @@
 from typing import Any
 
 from jobs.finetune.flags import FinetuneFlags
+from jobs.shared.commands import listed
 from jobs.shared.options import takes
 from jobs.shared.output import print_result, results_only_on_stdout
 
 
+@listed("Set up", "finetune vflute --variant vf --data VFLUTE_FOLDER --out tuned")
 @takes(FinetuneFlags)
 def finetune(flags: FinetuneFlags) -> int:
     """Fine-tune V-FLUTE's models with LoRA. Run the same command again to resume a training that was interrupted."""

@@ -1,19 +1,25 @@
-"""`vlmsweep generate`: a synthetic benchmark in the distributed format, or a sample table, ready for `ingest`."""
+"""`vlmsweep generate`: a synthetic benchmark, a fresh twin of one or a sample table; `vlmsweep twin` compares runs."""
 
 import re
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Final
 
+from jobs.shared.commands import listed
+from jobs.shared.flags import ReportFlags
 from jobs.shared.options import refuse
 from jobs.shared.output import print_result
+from jobs.shared.tables import table
 from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
 
+_TWIN_HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 _MAX_ROWS = 10_000  # of a sample table
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
+@listed("Set up", "generate mate --examples 100 --out mate")
 def generate(
     benchmark: str,
     out: str,
@@ -96,3 +102,25 @@ def _range(text: str) -> tuple[int, int]:
         raise UsageError(f"--objects {text}: give a range such as 3-10, or one number")
     low = int(match[1])
     return low, int(match[2] or low)
+
+
+@listed("Understand", "twin out TWIN_OUT")
+def twin(out: str, fresh: str, json: bool = False) -> None:
+    """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
+    from jobs.generate.twin_gap import MEANING, measure_twin, save_twin
+    from jobs.shared.spec_builder import report_spec
+    from pipelines.storage.store import Store
+    from pipelines.sweep.run import report_again
+
+    record = measure_twin(Store(out), Store(fresh))
+    save_twin(Store(out), record)
+    report_again(report_spec(ReportFlags(out=out)))
+    rows = [
+        [
+            *(row.model, row.task, row.setting, f"{row.published:.3f}", f"{row.twin:.3f}", f"{row.gap:+.3f}"),
+            *(f"[{row.ci_low:+.3f}, {row.ci_high:+.3f}]", f"{row.n:,}", "yes" if row.is_paired else "no", row.reading),
+        ]
+        for row in record.gaps
+    ]
+    result = {**asdict(record), "gaps": [{**asdict(row), "reading": row.reading} for row in record.gaps]}
+    print_result(json, result, table(_TWIN_HEADS, rows), *MEANING)

@@ -1,1 +1,1 @@
-"""Answers that other harnesses logged: read without running anything of theirs, matched, and compared by verdict."""
+"""Readers of the logs of other harnesses; nothing of theirs is run."""

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.import_logs.files import json_lines
-from jobs.import_logs.records import Logged, LoggedAnswer, ids_of, message_text, text, verdict
+from jobs.import_logs.fields import ids_of, message_text, text
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
+from pipelines.logged_answers.json_files import json_lines
+from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
 
 _SIMILARITIES: Final = ("rouge", "bleu", "meteor", "cider", "anls")  # measures of likeness, which are no verdicts
 

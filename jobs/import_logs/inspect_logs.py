@@ -4,20 +4,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.import_logs.files import json_file, open_archive, parse
-from jobs.import_logs.records import (
-    Logged,
-    LoggedAnswer,
-    cell_of,
-    ids_of,
-    message_text,
-    question_of,
-    text,
-    verdict,
-)
+from jobs.import_logs.fields import cell_of, ids_of, message_text, question_of, text
+from jobs.import_logs.files import open_archive
 from pipelines.benchmarks.foreign_files.archives import Archive, UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
+from pipelines.logged_answers.json_files import json_file, parse
+from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
 
 _HEADERS: Final = ("header.json", "_journal/start.json")  # the second where the run was cut off
 _ATTACHMENT: Final = "attachment://"

@@ -5,23 +5,13 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Final
 
-from jobs.import_logs.files import json_file, json_lines
-from jobs.import_logs.records import (
-    Logged,
-    LoggedAnswer,
-    cell_of,
-    first_text,
-    ids_of,
-    options_of,
-    question_of,
-    text,
-    verdict,
-    walk,
-)
-from jobs.import_logs.verdicts import READERS
+from jobs.import_logs.fields import cell_of, first_text, ids_of, options_of, question_of, text, walk
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
+from pipelines.logged_answers.json_files import json_file, json_lines
+from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
+from pipelines.logged_answers.verdicts import READERS
 
 _KNOWN_KEYS: Final = frozenset((
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",

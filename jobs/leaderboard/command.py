@@ -2,10 +2,12 @@
 
 from collections import Counter
 
+from jobs.shared.commands import listed
 from jobs.shared.options import names
 from jobs.shared.output import print_result
 
 
+@listed("Share", "leaderboard out --to leaderboard")
 def leaderboard(
     out: list[str],
     to: str,

@@ -16,6 +16,7 @@ from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import load_existing_runs
 from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.escaping import csv_text
+from pipelines.rendering.formats import format_value
 from pipelines.storage.backend import short_labels
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
@@ -196,8 +197,7 @@ def _rank_text(row: LeaderboardRow) -> str:
     return "\N{EN DASH}".join(map(str, ends))
 
 
-def format_value(value: float | None, unit: str) -> str:
-    """Return a number: a fraction in percent with one digit, others with at most three; '' for none."""
-    if value is None:
-        return ""
-    return f"{100 * value:.1f}" if unit == "fraction" else f"{value:,.3f}".rstrip("0").rstrip(".")
+def leaderboard_files(outs: Sequence[str], benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the files of a leaderboard of outputs, its page first, for a site; UsageError as `join_outputs`."""
+    board = join_outputs(outs, benchmarks, allow_mixed=True)
+    return {PAGE: leaderboard_page(board.rows, board.conflicts), CSV_FILE: leaderboard_csv(board.rows)}

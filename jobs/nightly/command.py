@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobs.shared.commands import listed
 from jobs.shared.flags import NightlyFlags
 from jobs.shared.options import names, refuse, takes
 from jobs.shared.output import print_json, print_line, print_result, results_only_on_stdout
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec
 
 
+@listed("Evaluate", "nightly --models open --data data --out out --budget-usd 50")
 @takes(NightlyFlags)
 def nightly(flags: NightlyFlags) -> int:
     """Run what changed since the last nightly run; report what moved, what failed and what it cost.
@@ -109,7 +111,7 @@ def _show_night(night: NightlyResult, decision: GateResult | None, summary: Path
         return
     print_line(night.summary.rstrip())
     if decision:
-        from jobs.analysis.render import show_gate
+        from jobs.shared.render import show_gate
 
         show_gate(decision, as_json=False)
 

@@ -8,6 +8,7 @@ from jobs.shared.output import print_result
 from jobs.shared.tables import table
 from pipelines.benchmarks import benchmark
 from pipelines.clean_text import one_line
+from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.measured import Measured
 from pipelines.report.model import VERDICTS, ReproductionCell
@@ -21,6 +22,19 @@ _CELL_HEADERS = (
     *("published as", "table", "why"),
 )
 _MAIN_CELL_COLUMNS = 6
+_GATE_HEADERS = (
+    "verdict",
+    "benchmark",
+    "model",
+    "number",
+    "rule",
+    "value",
+    "95%",
+    "n",
+    "failed",
+    "p, Holm",
+    "rows needed",
+)
 _METRIC_HEADERS = ("benchmark", "model", "task", "setting", "metric", "value", "n", "failed")
 _COUNT_FIELDS = ("benchmark", "model", "task", "setting", "requests", "ok", "error", "excluded", "missing")
 
@@ -162,3 +176,23 @@ def summary(result: SweepResult) -> dict[str, Any]:
         "unavailable": result.unavailable,
         "spending": spending,
     }
+
+
+def show_gate(result: GateResult, *, as_json: bool) -> None:
+    """Print a decision: the lines, then the decision."""
+    lines = table(_GATE_HEADERS, [_policy_line(line) for line in result.lines])
+    noted = (line for line in result.lines if line.note)
+    notes = (f"{line.benchmark} {line.model} {line.task} {line.setting} {line.metric}: {line.note}" for line in noted)
+    print_result(as_json, asdict(result), lines, *notes, "", result.decision)
+
+
+def _policy_line(line: LineResult) -> list[str]:
+    number = " ".join(filter(None, (line.task, line.setting, line.subset, line.category, line.metric)))
+    ends = "-" if line.ci_low is None or line.ci_high is None else f"[{line.ci_low:.4g}, {line.ci_high:.4g}]"
+    value = "-" if line.value is None else f"{line.value:.4g}"
+    return [
+        *(line.verdict, line.benchmark, line.model, number, line.rule),
+        value if line.baseline is None else f"{line.value:+.4g} to {line.baseline:.4g}",
+        *(ends, f"{line.n:,}", f"{line.n_failed:,}", "-" if line.p_holm is None else f"{line.p_holm:.2g}"),
+        "-" if line.rows_needed is None else f"{line.rows_needed:,}",
+    ]

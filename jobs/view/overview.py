@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from jobs.leaderboard.create import format_value
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import is_person
+from pipelines.rendering.formats import format_value
 from pipelines.report.measured import TABLES, Measured
 from pipelines.report.references import References
 from pipelines.samples.outputs import Output

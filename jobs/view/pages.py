@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from jobs.view.detail import load_detail
 from jobs.view.diff import CHANGES, changes_by_model, find_difference, metric_changes, pair_of
-from jobs.view.filters import JUDGED, OUTCOMES, SORTS, Filter
+from jobs.view.filters import JUDGED, SORTS, Filter
 from jobs.view.index import Index
 from jobs.view.listing import Item, Samples
 from jobs.view.loading import Loader
@@ -20,7 +20,7 @@ from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.rendering.environment import environment
 from pipelines.samples.media import MediaReader
-from pipelines.samples.outputs import Output, by_label
+from pipelines.samples.outputs import OUTCOMES, Output, by_label
 from pipelines.samples.prompts import SampleReader
 from pipelines.samples.report_files import ReportFile, report_file
 

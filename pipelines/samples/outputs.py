@@ -23,6 +23,15 @@ from pipelines.storage.store import Store
 T = TypeVar("T")
 
 REPORT: Final = "report"  # folder of an output
+OUTCOMES: Final = {
+    "right": "right",
+    "wrong": "wrong",
+    "unread": "unread",
+    "error": "error",
+    "excluded": "excluded",
+    "none": "not graded",
+}
+"""Outcome of one answer -> as shown. `unread`: nothing could be read from it; `none`: no score is right or wrong."""
 _FRESH_S: Final = 5.0  # what was read is used again for this long: an output may be being written
 _FAILED_S: Final = 30.0  # what could not be read is tried again after this time: a store may be gone, and pages wait
 _NOTHING_THERE = "no output of vlmsweep; there is neither a run.json nor a prediction"

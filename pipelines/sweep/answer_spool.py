@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 from typing import Any, Final, Self, TypeAlias
 from unicodedata import normalize
 
-from jobs.import_logs.records import verdict
 from models.scratch import scratch
 from pipelines.benchmarks.records import Rejection
+from pipelines.logged_answers.records import verdict
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.schemas import without_surrogates

@@ -33,8 +33,8 @@ def golden(name: str) -> Path:
 
 
 def _read(content: bytes, path: Path, tool: str) -> None:
-    from jobs.import_logs.matching import match_logs
-    from jobs.import_logs.tools import tool_files
+    from pipelines.logged_answers.matching import match_logs
+    from pipelines.logged_answers.readers import tool_files
     from pipelines.plan.run_spec import RunSpec
 
     path.write_bytes(content)

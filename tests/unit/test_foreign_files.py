@@ -24,7 +24,7 @@ OURS = {
     "pipelines/benchmarks/metrics_kernel/labels.py": "a file of the package",
     "pipelines/benchmarks/prompt_templates.py": "a file of the package",
     "pipelines/benchmarks/published.py": "a file of the package",
-    "jobs/import_logs/verdicts.py": "a file of the package",
+    "pipelines/logged_answers/verdicts.py": "a file of the package",
     "pipelines/media/clip_folder.py": "decoded clips in a scratch folder",
     "pipelines/media/decode_worker.py": "a file that the decoder has opened",
     "pipelines/media/decoder.py": "a file that was decoded just before",

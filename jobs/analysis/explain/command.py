@@ -1,7 +1,7 @@
 """`vlmsweep compare A B --explain`: why two numbers differ."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from jobs.analysis.explain.create import ExplainedNumber, Selection, explain_sides
@@ -29,8 +29,18 @@ _TITLES: Final = {
 }
 
 
-def explain(a: str, b: str | None, selection: Selection, models: Sequence[str], *, as_json: bool) -> None:
-    """Explain the numbers of two sides, or of the models of one output, and print it."""
+def explain_comparison(
+    a: str,
+    b: str | None,
+    models: Sequence[str],
+    names: Mapping[str, tuple[str, ...]],
+    *,
+    data: str,
+    tool: str | None,
+    as_json: bool,
+) -> None:
+    """Explain the numbers of two sides, or of the models of one output, and print it; `names` are of a `Selection`."""
+    selection = Selection(**names, data=data, tool=tool)
     if b is not None and (b == PUBLISHED or b.startswith(f"{PUBLISHED}:")):
         side = read_side(a)
         sides = [with_model(side, model) for model in models] or [side]

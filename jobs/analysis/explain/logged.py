@@ -6,12 +6,12 @@ from typing import Any, Final
 from jobs.analysis.explain.requests import Key, StoredRequest
 from jobs.analysis.explain.rows import Side, keys_of, scored_rows
 from jobs.analysis.explain.sides import LogSide
-from jobs.import_logs.matching import match_logs, words
-from jobs.import_logs.tools import tool_files
 from models.errors import suggest
 from pipelines.benchmarks.records import RIGHT
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
+from pipelines.logged_answers.matching import match_logs, words
+from pipelines.logged_answers.readers import tool_files
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.score.rows import ScoringContext, row_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Final, Literal, TypeAlias
 
-from jobs.import_logs.matching import prompt_text, words
 from models.messages import Media, Part, Step, Text
+from pipelines.logged_answers.matching import prompt_text, words
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.import_logs.records import LoggedAnswer
-from jobs.import_logs.tools import recognised, tool_files
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
+from pipelines.logged_answers.readers import recognised, tool_files
+from pipelines.logged_answers.records import LoggedAnswer
 from pipelines.plan.run_spec import RunSpec
 from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.predictions_file import read_answers

@@ -1,6 +1,7 @@
-"""Measure the gap between a run on published MATE and a run on its fresh twin."""
+"""The gap between a run on published MATE and a run on its fresh twin: measured, recorded and shown in the report."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import Final
 
@@ -12,14 +13,53 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.results import is_generated_sample
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats, right_answers
 from pipelines.benchmarks.records import is_person
+from pipelines.benchmarks.tables import TableRow, TableValue
 from pipelines.decisions.paired_gap import ScoredEntry
-from pipelines.errors import UsageError
+from pipelines.errors import StoreError, UsageError
+from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.metrics.intervals import DIFFERENCE, Term, interval
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
-from pipelines.report.twin import Gap, TwinRecord
+from pipelines.report.model import Section
+from pipelines.report.sections import ReportInputs
+from pipelines.report.worded import worded, words_of
 from pipelines.storage.store import Store
 
 _BENCHMARK: Final = "mate"
+PATH: Final = "twin.json"
+MEANING: Final[tuple[str, ...]] = words_of("jobs.generate:twin")["notes"][1:]  # what a gap may mean, and what it cannot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """One number of a model on the published scenes and on their twin."""
+
+    model: str
+    task: str
+    setting: str
+    n: int  # rows of both where they are paired, else of the twin
+    published: float
+    twin: float
+    gap: float  # twin minus published
+    ci_low: float
+    ci_high: float
+    is_paired: bool
+
+    @property
+    def reading(self) -> str:
+        """What the interval says."""
+        if self.ci_high < 0:
+            return "lower on fresh scenes"
+        return "higher on fresh scenes" if self.ci_low > 0 else "no gap shown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwinRecord:
+    """What `twin` measured."""
+
+    fingerprint: str  # of the published data: another one makes the record obsolete
+    gaps: tuple[Gap, ...]
+    shared: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Parameter -> scenes or questions in which it is equal, and of how many."""
 
 
 def measure_twin(out: Store, twin: Store) -> TwinRecord:
@@ -112,3 +152,38 @@ def _term(frame: pd.DataFrame, weight: float, prefix: str) -> Term:
     right = frame["right"].to_numpy(np.float64)
     clusters = np.array([f"{prefix}{name}" for name in frame["sample_id"]])
     return Term(np.stack([right, np.ones(len(right))], axis=1), clusters, weight=weight)
+
+
+def save_twin(out: Store, record: TwinRecord) -> None:
+    """Write the record of an output, which its reports show from then on."""
+    out.put(PATH, dump_checked(asdict(record)))
+
+
+def twin_section(inputs: ReportInputs) -> tuple[Section, ...]:
+    """Return the page of an output's record; none without one, or with one of other data. StoreError if damaged."""
+    out = inputs.out
+    if _BENCHMARK not in inputs.benchmarks:
+        return ()
+    try:
+        record = read_record(TwinRecord, load_checked(out.get(PATH)))
+    except FileNotFoundError:
+        return ()
+    except MalformedError as error:
+        raise StoreError(
+            f"{out.uri}/{PATH}: damaged ({error}); move it away, `vlmsweep twin` writes it again"
+        ) from error
+    if record.fingerprint != inputs.run.datasets[_BENCHMARK].fingerprint:
+        return ()
+    shares = [
+        TableRow(label=name, cells=(equal, total, equal / total if total else None))
+        for name, (equal, total) in record.shared.items()
+    ]
+    tables = (worded("jobs.generate:twin_parameters", shares),) if shares else ()
+    gaps = worded("jobs.generate:twin", map(_row, record.gaps))
+    return (Section(name="twin", title="Fresh twin of MATE", summary=(gaps,), tables=tables),)
+
+
+def _row(row: Gap) -> TableRow:
+    gap = TableValue(value=row.gap, low=row.ci_low, high=row.ci_high)
+    cells = (row.task, row.setting, gap, row.reading, row.published, row.twin, row.n, row.is_paired)
+    return TableRow(label=row.model, cells=cells)

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.report.stress.changes import Estimate, StressedCell, stress_json, stressed_cells, with_holm
-from pipelines.report.stress.tables import stress_section
+from jobs.analysis.stress.changes import Estimate, StressedCell, stress_json, stressed_cells, with_holm
+from jobs.analysis.stress.section import stress_section
 
 ROWS = 120
 PLACES = {"": 0, "order-1": 2, "letters-1": 0}

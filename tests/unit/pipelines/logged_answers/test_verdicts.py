@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.import_logs.records import verdict
-from jobs.import_logs.verdicts import ReadVerdict, difference, reader
+from pipelines.logged_answers.records import verdict
+from pipelines.logged_answers.verdicts import ReadVerdict, difference, reader
 
 
 @pytest.mark.parametrize(

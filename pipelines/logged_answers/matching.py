@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias
 
-from jobs.import_logs.records import Logged, LoggedAnswer
 from models.messages import Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import REPEAT, Rejection, Sample, is_person
 from pipelines.benchmarks.table.kinds import CIRCULAR, rotated, without_letters
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
+from pipelines.logged_answers.records import Logged, LoggedAnswer
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import cells_of

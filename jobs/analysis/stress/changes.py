@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.repeats import right_answers
-from pipelines.benchmarks.records import PairedTest, Sample
+from pipelines.benchmarks.records import PairedTest
 from pipelines.json_records import dump_checked, load_checked
 from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
 from pipelines.metrics.paired import holm
-from pipelines.plan.stress.conditions import options_of
+from pipelines.report.stressed_rows import STRESSED_KEY
 from pipelines.storage.store import Store
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 PATH: Final = "report/stress.json"
 SIGNIFICANCE: Final = 0.05
 _SIDES: Final = ("before", "after")
-_KEY: Final = ["sample_id", "variant"]
 
 Outcome: TypeAlias = Literal["kept", "none", "lost", "gained", "reversed"]
 """Of a pair's difference: significant with the same sign in both; in neither; before alone; after alone; in both, with
@@ -132,24 +129,6 @@ class StressedCell:
         return f"of {len(self.pairs)}: {', '.join(filter(None, parts)) or 'nothing flips'}"
 
 
-def stressed_rows(
-    definition: BenchmarkDefinition, condition: str, frame: pd.DataFrame, samples: Mapping[str, Sample]
-) -> pd.DataFrame:
-    """Return scored rows as they are compared: whether each is right, and the text of the option that it chooses."""
-    rows = frame.assign(right=right_answers(frame), condition=condition)
-    rows = rows[rows["right"].notna()]
-    keys = zip(*(rows[name] for name in ("sample_id", "task", "setting", "variant")), strict=True)
-    options = [options_of(definition, samples[sample_id], *request) for sample_id, *request in keys]
-    chosen = [
-        texts.get(answer or "", "") if texts else None for texts, answer in zip(options, rows["answer"], strict=True)
-    ]
-    rows = rows.assign(
-        chosen=np.array(chosen, dtype=object),
-        cluster=rows["cluster"].where(rows["cluster"].astype(bool), rows["sample_id"]),
-    )
-    return rows[["condition", "task", "setting", *_KEY, "cluster", "right", "chosen"]]
-
-
 def stressed_cells(benchmark: str, rows: Mapping[str, pd.DataFrame], baselines: frozenset[str]) -> list[StressedCell]:
     """Return what conditions change, by task and setting, from the rows of `stressed_rows` of each model.
 
@@ -191,9 +170,9 @@ def stressed_cells(benchmark: str, rows: Mapping[str, pd.DataFrame], baselines: 
 
 def _before_and_after(frame: pd.DataFrame, condition: str) -> pd.DataFrame:
     """Return the rows that have both answers, with the columns `before`, `after`, `chosen_before`, `chosen_after`."""
-    columns = [*_KEY, "right", "chosen"]
+    columns = [*STRESSED_KEY, "right", "chosen"]
     plain, stressed = (frame[frame["condition"] == name] for name in ("", condition))
-    joined = plain[[*columns, "cluster"]].merge(stressed[columns], on=_KEY, suffixes=("_before", "_after"))
+    joined = plain[[*columns, "cluster"]].merge(stressed[columns], on=STRESSED_KEY, suffixes=("_before", "_after"))
     return joined.rename(columns={"right_before": "before", "right_after": "after"})
 
 
@@ -248,8 +227,8 @@ def _estimate(test: PairedTest) -> Estimate:
 def _pairs(models: Mapping[str, pd.DataFrame]) -> Iterator[PairChange]:
     """Yield the pairs of models, the better one as B."""
     for (name_b, b), (name_a, a) in combinations(models.items(), 2):
-        rows = a[[*_KEY, "cluster", "before", "after"]].merge(
-            b[[*_KEY, "before", "after"]], on=_KEY, suffixes=("_a", "_b")
+        rows = a[[*STRESSED_KEY, "cluster", "before", "after"]].merge(
+            b[[*STRESSED_KEY, "before", "after"]], on=STRESSED_KEY, suffixes=("_a", "_b")
         )
         if rows.empty:
             continue

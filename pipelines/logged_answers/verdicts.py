@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-_FILE: Final = files("jobs.import_logs") / "readers.csv"
+_FILE: Final = files("pipelines.logged_answers") / "readers.csv"
 READERS: Final = {row["rule"]: row["reader"] for row in csv.DictReader(_FILE.read_text("utf-8").splitlines())}
 """How a reader takes an answer, by tool and name. What is not here is the user's own task."""
 _FAMILIES: Final = (

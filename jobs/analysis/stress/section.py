@@ -1,32 +1,58 @@
 """The page of a stress test: which conclusions flip, and of which models and pairs."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
+from jobs.analysis.stress.changes import (
+    FLIPS,
+    PATH,
+    SIGNIFICANCE,
+    Estimate,
+    PairChange,
+    StressedCell,
+    stress_json,
+    stressed_cells,
+    with_holm,
+)
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.plan.stress.conditions import Condition
 from pipelines.report.model import Section
-from pipelines.report.stress.changes import FLIPS, SIGNIFICANCE, Estimate, PairChange, StressedCell
-from pipelines.report.tables.worded import worded
+from pipelines.report.sections import ReportInputs
+from pipelines.report.worded import worded
+
+_WORDS: Final = "jobs.analysis.stress"
 
 
-def stress_section(cells: Sequence[StressedCell]) -> tuple[Section, ...]:
-    """Return the page; none without a stress test."""
-    if not cells:
-        return ()
+def stress_section(inputs: ReportInputs) -> tuple[Section, ...]:
+    """Return the page of a run's stress test; none without one."""
+    cells: list[StressedCell] = []
+    for name in inputs.benchmarks:
+        rows = {
+            results.counts[0].model: results.stressed
+            for results in inputs.results
+            if results.stressed is not None and results.counts[0].benchmark == name
+        }
+        cells += stressed_cells(name, rows, inputs.run.baselines)
+    return (section_of(with_holm(cells)),) if cells else ()
+
+
+def section_of(cells: Sequence[StressedCell]) -> Section:
+    """Return the page of cells, with their file."""
     conditions = dict.fromkeys(cell.condition for cell in cells)
     conclusions = worded(
-        "stress",
+        f"{_WORDS}:stress",
         (TableRow(label=benchmark(cell.benchmark).title, cells=_conclusion(cell)) for cell in cells),
         notes=[f"{name}: {Condition.parse(name).text}." for name in conditions],
         significance=SIGNIFICANCE,
     )
     tables: tuple[Table, ...] = (
-        worded("stress_models", _models(cells)),
-        worded("stress_pairs", _pairs(cells), significance=SIGNIFICANCE),
+        worded(f"{_WORDS}:stress_models", _models(cells)),
+        worded(f"{_WORDS}:stress_pairs", _pairs(cells), significance=SIGNIFICANCE),
     )
     tables = tuple(table for table in tables if table.rows)
-    return (Section(name="stress", title="Stress test", summary=(conclusions,), tables=tables),)
+    files = {PATH: stress_json(cells)}
+    return Section(name="stress", title="Stress test", summary=(conclusions,), tables=tables, files=files)
 
 
 def _conclusion(cell: StressedCell) -> tuple[TableCell, ...]:

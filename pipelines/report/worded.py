@@ -11,8 +11,9 @@ _load: Final = cache(load_facts)
 
 
 def words_of(name: str) -> Mapping[str, Any]:
-    """Return the words of a table as they stand in the file."""
-    words: Mapping[str, Any] = _load("pipelines.report", "tables.yaml")[name]
+    """Return the words of a table as they stand in the file; `PACKAGE:NAME` for one of another package's file."""
+    package, _, table = name.rpartition(":")
+    words: Mapping[str, Any] = _load(package or "pipelines.report", "tables.yaml")[table]
     return words
 
 
