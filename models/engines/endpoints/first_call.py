@@ -1,4 +1,4 @@
-"""The first call of an engine, which is sent alone, and the first one with a picture: it may show that none can pass."""
+"""The first call of an engine, which is sent alone, and the first with a picture: they may show that none can pass."""
 
 import asyncio
 
