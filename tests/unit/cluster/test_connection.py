@@ -13,6 +13,7 @@ from typing import NoReturn
 import pytest
 import ray
 
+from cluster import connection
 from cluster.connection import connect
 from cluster.errors import ClusterError
 
@@ -128,6 +129,7 @@ def test_paths_of_ray_sockets_are_short_enough(length: int, monkeypatch: pytest.
 
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)  # the largest of Linux
+    monkeypatch.setattr(connection, "vital_processes", dict)
     temporary.mkdir(exist_ok=True)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with pytest.raises(KeyError), connect(None):
