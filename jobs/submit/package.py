@@ -7,8 +7,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jobs.flags import SweepFlags
-from jobs.options import row_of
+from jobs.shared.flags import SweepFlags
+from jobs.shared.options import row_of
 from models.guards.regular_files import read_regular
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json

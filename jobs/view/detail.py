@@ -12,8 +12,11 @@ import pyarrow.compute as pc
 
 from jobs.view.index import Index
 from jobs.view.listing import Item
-from jobs.view.outputs import Output
-from jobs.view.prompts import (
+from models.messages import Text, prompt_sha256
+from pipelines.benchmarks.records import JudgeRequest, Sample
+from pipelines.errors import PipelineError
+from pipelines.samples.outputs import Output
+from pipelines.samples.prompts import (
     Brief,
     SampleReader,
     ShownMedia,
@@ -24,9 +27,6 @@ from jobs.view.prompts import (
     prompt_of,
     unshown,
 )
-from models.messages import Text, prompt_sha256
-from pipelines.benchmarks.records import JudgeRequest, Sample
-from pipelines.errors import PipelineError
 from pipelines.storage.parts import read_part
 
 _SHORT: Final = 80  # characters of an answer in a sentence

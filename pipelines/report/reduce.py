@@ -25,7 +25,7 @@ from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
-from pipelines.report.stress.changes import stressed_rows
+from pipelines.report.stressed_rows import stressed_rows
 from pipelines.report.tables.repeats import variance_rows
 from pipelines.report.tables.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store

@@ -8,7 +8,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.measured import Measured, MetricSource
-from pipelines.report.tables.worded import worded, worded_if_any
+from pipelines.report.worded import worded, worded_if_any
 
 
 def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:

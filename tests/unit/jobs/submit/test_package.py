@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.cli.main import run
-from jobs.flags import SweepFlags
+from jobs.shared.flags import SweepFlags
 from jobs.submit.package import entrypoint, stage
 from models.environment import read_variables
 from models.errors import MissingSecretError

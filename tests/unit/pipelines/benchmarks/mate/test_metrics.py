@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from jobs.generate.generate import generate
 from models.spec import ModelSpec
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
-from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.metrics import LINK_TYPES
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts

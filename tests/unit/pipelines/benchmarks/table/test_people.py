@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.annotation.create import form_page
+from jobs.annotate.create import form_page
 from pipelines.benchmarks import table_benchmark
 from pipelines.benchmarks.human import csv_text
 from pipelines.benchmarks.known_tables import TableDefinition
