@@ -129,7 +129,7 @@ class BenchmarkDefinition:
     prompts: Callable[[PromptInput], Iterable[Prompt]]
     """Yields the prompts of one sample in one task and setting, in the order of their variants."""
     read: Callable[[Row], Reading]
-    """Reads one prediction. Rows of every status come; an error row gets no value that it did not earn."""
+    """Reads an answer; a request that failed has none, and no value."""
 
     headline: str = "accuracy"  # the metric that stands for the benchmark everywhere; higher is better
     headline_at: tuple[str, str] = ("", "")  # task and setting in which it does; '': the first
@@ -183,6 +183,10 @@ class BenchmarkDefinition:
         from pipelines.benchmarks.metrics_kernel.repeats import reduce_repeats  # pandas and numpy take a second
 
         return reduce_repeats(self.metrics, scores, samples)
+
+    def reading(self, row: Row) -> Reading:
+        """Return the answer of a row, as it was read; none of a row without an answer."""
+        return self.read(row) if row.status == "ok" else Reading(answer=None, rule=row.status)
 
     @property
     def human(self) -> HumanBaseline:

@@ -56,8 +56,6 @@ def _prompts(query: PromptInput) -> Iterator[Prompt]:
 
 def _read_answer(row: Row) -> Reading:
     """Read the answer strictly and leniently, whether it is in the scene, and which object it means instead."""
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     data_row = find_row(row.sample, row.task, row.setting)
     if data_row is None:
         raise DatasetError(f"{row.sample.sample_id} has no row of {row.task}, {row.setting}; ingest again")

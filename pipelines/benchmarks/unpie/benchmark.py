@@ -47,8 +47,6 @@ _GENERATION: Final = Generation(max_new_tokens=200)  # greedy
 
 
 def _read_answer(row: Row) -> Reading:
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     if row.task == "grounding":
         return _read_grounding(row)
     return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)

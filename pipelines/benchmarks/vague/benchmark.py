@@ -77,8 +77,6 @@ def _captions(sample: Sample, setting: str) -> Sequence[Step]:
 
 def _read_answer(row: Row) -> Reading:
     """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     caption_empty = row.setting.startswith("sm") and bool(row.steps) and not row.steps[0].strip()
     flags = ("caption_empty",) if caption_empty else ()
     return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)

@@ -27,8 +27,6 @@ def _read_answer(row: Row) -> Reading:
     Values: `label` and `label_robust` (1 entailment, 0 contradiction, absent for none), `correct`, `empty` and
     `empty_robust` (no explanation), `es` and `es_robust`, `bertscore_f1`, `bleurt`.
     """
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     authors, robust = _parse(row)
     values = {"correct": float(authors.label == LABELS[row.sample.data["label"]])}
     for suffix, answer in (("", authors), (ROBUST, robust)):

@@ -116,7 +116,7 @@ def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **m
         request_id="r", sample=sample(), model="m", task=task, setting=setting, variant="",
         status="ok" if output is not None else "error", output=output, **more,
     )  # fmt: skip
-    return BENCHMARK.read(row)
+    return BENCHMARK.reading(row)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_bleu1_equals_the_worked_sentences(sentence: str, bleu1: float, without:
         request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
         status="ok", output=sentence,
     )  # fmt: skip
-    values = BENCHMARK.read(row).values
+    values = BENCHMARK.reading(row).values
     assert values["bleu1"] == pytest.approx(bleu1, abs=5e-5)
     assert without is None or values["bleu1_noopener"] == pytest.approx(without, abs=5e-5)
 
