@@ -296,10 +296,3 @@ def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str,
         parts = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
         assert sum(metric_of(metrics, name, category).value or 0 for name in parts) == len(questions_in)
     assert sum(metric_of(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(scripted)
-
-
-def test_metric_keys_are_unique() -> None:
-    metrics = reduced([Question(setting=setting) for setting in ("black-video", "1-frame", "32-frames")])
-    names = [(m.task, m.setting, m.subset, m.category, m.metric) for m in metrics]
-    assert len(names) == len(set(names))
-    assert all(0 <= m.value <= 1 for m in metrics if m.unit == "fraction" and m.value is not None)

@@ -107,13 +107,6 @@ def test_only_answers_of_reconstruction_are_judged() -> None:
     assert BENCHMARK.judge.ask(replace(row, task="disambiguation"), TEXTS) is None
 
 
-@pytest.mark.parametrize("status", ["error", "excluded"])
-def test_row_without_answer_has_no_values(status: str) -> None:
-    for task, variant in (("grounding", ""), ("disambiguation", "de/0"), ("reconstruction", "de/0")):
-        row = prediction(pictured(), task, "vlm", variant, status=status, output=None)
-        assert BENCHMARK.reading(row).values == {}
-
-
 def test_accepted_follows_the_state_of_the_verdict() -> None:
     row = prediction(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
     states = {"ok": 1.0, "invalid": 0.0, "failed": None, "absent": None}

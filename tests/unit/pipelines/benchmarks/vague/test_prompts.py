@@ -137,11 +137,6 @@ def test_read_answer_parses_a_choice(
     assert (reading.answer, reading.rule, reading.flags, reading.values) == (letter, rule, flags, {"correct": correct})
 
 
-def test_read_answer_gives_a_failed_row_no_value() -> None:
-    reading = answered(None)
-    assert (reading.answer, reading.values) == (None, {})
-
-
 def test_read_answer_flags_an_empty_caption() -> None:
     reading = answered("C", setting="sm-cot", steps=(" \n",))
     assert (reading.flags, reading.values) == (("caption_empty",), {"correct": 1.0})

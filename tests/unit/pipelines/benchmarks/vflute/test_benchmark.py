@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from models.messages import Media, StepOutput, Text, blank
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
@@ -152,10 +151,6 @@ def test_model_calls_of_the_test_split_equal_the_estimate() -> None:
                      "label-only": 723}  # fmt: skip
 
 
-def test_benchmark_is_found_by_name() -> None:
-    assert benchmark("vflute") is BENCHMARK
-
-
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
@@ -195,12 +190,6 @@ def test_read_answer_omits_a_missing_label() -> None:
     assert (read.values["correct"], read.values["label_robust"]) == (0.0, 0.0)
     assert "label" not in read.values
     assert read.flags == ("readings_differ",)
-
-
-def test_read_answer_gives_failed_rows_no_values() -> None:
-    read = BENCHMARK.reading(row(None))
-    assert (read.answer, read.rule, dict(read.values)) == (None, "error", {})
-    assert BENCHMARK.similarity(row(None)) == []
 
 
 def test_read_answer_flags_truncated_text() -> None:
