@@ -157,16 +157,16 @@ _CIDER: Final = MetricDef(
 _CIDER_PTB: Final = replace(_CIDER, name="cider_ptb", value="cider_ptb", form="single")
 
 
-def _unscored(rows: ScoredRows) -> str:
-    return f"answers without a score: {len(rows):,}"
-
-
 def similarity_measures(measured: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     """Yield the measures of the answers, by category where an answer has a value of its own."""
     for name in ("rouge", "bertscore", "meteor", "rouge1", "meteor_wordnet"):
         lacks_all = bool(np.isnan(measured.floats(name)[measured.ok]).all())
         missing = _NO_WORDNET if name == "meteor_wordnet" else "no scorer gave it"
-        definition = MetricDef(name=name, value=name, missing=missing if lacks_all else _unscored)
+        definition = MetricDef(
+            name=name,
+            value=name,
+            missing=missing if lacks_all else lambda rows: f"answers without a score: {len(rows):,}",
+        )
         if name in _MEASURED_BY_CATEGORY:
             yield from WITH_MACRO.measures(definition, measured)
         else:
@@ -298,14 +298,11 @@ def _vsv_counts(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator
     for correct, questions in enumerate(histogram.tolist()):
         value = None if pools.blocked else questions
         yield pools.count(f"pool_right_{correct}", value, len(pools), note=pools.blocked)
-    ids = [sample_id for sample_id in pools["sample_id"] if _is_contradictory(samples[sample_id])]
+    statements = {name: samples[name].data for name in pools["sample_id"]}
+    ids = [name for name, data in statements.items() if not set(data["true"]).isdisjoint(data["false"])]
     more = f" and {len(ids) - _MAX_LISTED:,} more" if len(ids) > _MAX_LISTED else ""
     note = f"a false statement is also a true one: {', '.join(ids[:_MAX_LISTED])}{more}" if ids else ""
     yield pools.count("contradictory_pools", len(ids), len(pools), n_failed=0, note=note)
-
-
-def _is_contradictory(sample: Sample) -> bool:
-    return not set(sample.data["true"]).isdisjoint(sample.data["false"])
 
 
 def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:

@@ -143,7 +143,10 @@ _PUBLISHED_DELTAS: Final = (
 def _deltas(results: Results) -> Iterator[TableRow]:
     models = [key.model for key in results.published if key.of("", "") == POOLS and key.setting in SETTING_HEADS]
     published = {model: [_published_delta(results, model, *keys) for keys in _PUBLISHED_DELTAS] for model in models}
-    ours = {model: [_without_counts(results.find(key.of(model))) for key in _OUR_DELTAS] for model in results.models()}
+    ours = {
+        model: [(n := results.find(key.of(model))) and replace(n, n=None, n_failed=None) for key in _OUR_DELTAS]
+        for model in results.models()
+    }
     ours = {model: cells for model, cells in ours.items() if any(cell is not None for cell in cells)}
     yield from (*_delta_rows("published", published), *_delta_rows("ours", ours))
 
@@ -162,10 +165,6 @@ def _published_delta(results: Results, model: str, minuend: Key, subtrahend: Key
         return None
     doubts = [number.note for number in (first, second) if number.doubtful]
     return TableValue(value=first.value - second.value, note="; ".join(doubts), doubtful=bool(doubts))
-
-
-def _without_counts(number: TableValue | None) -> TableValue | None:
-    return number and replace(number, n=None, n_failed=None)
 
 
 _BY_SETTING: Final = [

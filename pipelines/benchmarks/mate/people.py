@@ -16,7 +16,6 @@ from pipelines.benchmarks.human import (
     HumanInputs,
     HumanKind,
     HumanLevel,
-    HumanRow,
     Question,
     csv_text,
 )
@@ -44,10 +43,6 @@ _UNIMODAL_SOURCE: Final = "five people, 2-shot; on how many unimodal examples is
 _GENERATED: Final = "ours are generated scenes and theirs are not"
 
 
-def _in_our_names(row: HumanRow) -> HumanRow:
-    return {**row, "task": canonical_task(row["task"]), "output": typed_answer(row["prediction"])}
-
-
 _PREDICTIONS: Final = HumanKind(
     name="predictions",
     columns=("example_id", "task", "setting", "evaluator", "prediction"),
@@ -57,7 +52,7 @@ _PREDICTIONS: Final = HumanKind(
     person="evaluator",
     may_be_empty=("prediction",),
     values={"setting": SETTINGS},
-    read=_in_our_names,
+    read=lambda row: {**row, "task": canonical_task(row["task"]), "output": typed_answer(row["prediction"])},
     sample="example_id",
     answer={"task": "{task}", "setting": "{setting}", "output": "{output}"},
 )

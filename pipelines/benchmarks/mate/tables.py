@@ -1,7 +1,7 @@
 """MATE's tables: Tables 1 to 5, 8 and 9 of the paper (arXiv 2503.03854) with the published numbers, then our own."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -200,10 +200,6 @@ def _at_pointer(view: View, target: str) -> TableCell:
     return view.value(Key(category=f"{view.key.category} target={target}"))
 
 
-def _note_on_links(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
-    return [_TABLE_5] if results.index("published", "Table 5") else []
-
-
 _INTERVALS: Final = "Percent. In brackets the 95% interval over scenes; n is the number of answers."
 _OURS: Final = if_ours(
     _INTERVALS,
@@ -311,7 +307,7 @@ def _link_table(results: Results) -> Table:
                 "Only questions with exactly one smallest combination of attributes; 3dc: none, only 3D coordinates"
                 " link."
             ),
-            _note_on_links,
+            lambda results, _rows: [_TABLE_5] if results.index("published", "Table 5") else [],
         ],
         groups=(("Linking attributes", 4), ("Acc.", len(labels))) if labels else (),
     )

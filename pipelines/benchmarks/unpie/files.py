@@ -234,7 +234,10 @@ def open_file(source: Source, path: str) -> RowFile:
         if extension == ".parquet":
             return _parquet(content, f"{source.uri}/{path}")
         text = content.decode("utf-8-sig")
-        rows = {".json": _json, ".jsonl": _json_lines, ".csv": _csv}[extension](text)
+        if extension == ".jsonl":
+            rows = [_line(line) for line in text.split("\n") if line.strip()]
+        else:
+            rows = _json(text) if extension == ".json" else _csv(text)
     except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({str(error)[:200]}); fetch the file again") from error
     return RowFile(merge_shapes(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
@@ -260,10 +263,6 @@ def _json(text: str) -> list[dict[str, Any] | str]:
     if not isinstance(raw, list):
         raise ValueError(f"a list of rows was expected, this is {type(raw).__name__}")  # noqa: TRY004 - callers catch one class
     return [_row(entry) for entry in raw]
-
-
-def _json_lines(text: str) -> list[dict[str, Any] | str]:
-    return [_line(line) for line in text.split("\n") if line.strip()]
 
 
 def _line(line: str) -> dict[str, Any] | str:

@@ -141,7 +141,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         computed += numbers
         metrics += with_intervals(numbers)
         counts = _COUNTS[rows.task](rows, samples) if rows.task in _COUNTS else ()
-        metrics += [*counts, *_coverage(rows), *_counts(rows)]
+        metrics += [*counts, *_counts(rows)]
     return [*metrics, *with_intervals(_gains(computed)), *_data_facts(samples)]
 
 
@@ -179,12 +179,9 @@ def _scopes(scores: pd.DataFrame) -> Iterator[ScoredRows]:
             yield from (scope.named(note=coverage_note(scope)) for scope in scopes if len(scope))
 
 
-def _coverage(rows: ScoredRows) -> Iterator[Metric]:
+def _counts(rows: ScoredRows) -> Iterator[Metric]:
     for part in (rows, *_BY_KIND.groups(rows)):
         yield part.metric("coverage", 1 - int(part.excluded.sum()) / len(part), len(part), n_failed=0)
-
-
-def _counts(rows: ScoredRows) -> Iterator[Metric]:
     yield rows.count("errors", int(rows.failed.sum()), int((~rows.missing & ~rows.excluded).sum()))
     yield rows.count("invalid", int((rows.ok & ~_translated(rows)).sum()))
     for flag in _FLAGS[rows.task]:
@@ -241,7 +238,9 @@ def _reconstruction(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator
         yield Measure(definition=correct, parts=(part.named(category=category),), compared=False)
     yield from _BY_KIND.measures(_SENTENCE_BLEU, rows)
     if rows.subset and samples:  # a corpus of three languages is not meaningful
-        yield from _BY_KIND.measures(_BLEU, rows.with_columns(bleu=_bleu_counts(rows, samples)))
+        references = [[str(samples[name].data["sentence"])] for name in rows["sample_id"]]
+        counts = bleu_counts([answer or "" for answer in rows.texts("answer")], references)
+        yield from _BY_KIND.measures(_BLEU, rows.with_columns(bleu=counts))
     scored = [name for name in ("meteor", "meteor_nowordnet") if not np.isnan(rows.floats(name)).all()]
     name = (scored or ["meteor"])[0]
     yield from _BY_KIND.measures(_metric(name=name, value=name), rows)
@@ -250,11 +249,6 @@ def _reconstruction(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator
 def _is_judged(rows: ScoredRows) -> bool:
     """Return whether a judge was asked about any of these answers."""
     return any(state in {"ok", "invalid", "failed"} for state in rows["verdict_state"][rows.ok])
-
-
-def _bleu_counts(rows: ScoredRows, samples: Mapping[str, Sample]) -> np.ndarray:
-    answers = [answer or "" for answer in rows.texts("answer")]
-    return bleu_counts(answers, [[str(samples[name].data["sentence"])] for name in rows["sample_id"]])
 
 
 def _by_frequency(rows: ScoredRows, samples: Mapping[str, Sample]) -> Mapping[str, ScoredRows]:

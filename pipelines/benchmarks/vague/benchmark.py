@@ -82,16 +82,6 @@ def _read_answer(row: Row) -> Reading:
     return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
 
 
-def _expected(row: Row) -> Sequence[str]:
-    """Return the letter of the correct reading, or the reading."""
-    return (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],)
-
-
-def _options(row: Row) -> Mapping[str, str]:
-    """Return the readings by letter."""
-    return readings_by_letter(row.sample) if row.task == "mcq" else {}
-
-
 def _permuted(sample: Sample, order: Sequence[int]) -> Sample:
     """Return a sample with its readings under other letters."""
     places = [order.index(LETTERS.index(letter)) for letter in sample.data["ordering"]]
@@ -243,8 +233,8 @@ BENCHMARK: Final = BenchmarkDefinition(
     read=_read_answer,
     captions=Captions(steps=_captions, settings=(CAPTIONED,)),
     similarity=_similarity,
-    expected=_expected,
-    options=_options,
+    expected=lambda row: (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],),
+    options=lambda row: readings_by_letter(row.sample) if row.task == "mcq" else {},
     permuted=_permuted,
     people=lazy(__package__, "people.VagueHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),

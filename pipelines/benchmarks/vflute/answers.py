@@ -150,7 +150,8 @@ def parse_as_authors(raw: str | None, *, scene_graph: bool) -> Answer:
     label: Label | None
     if marker := _PLAIN_MARKER.search(output):
         label = _label_after_marker(output[marker.end() :].lower())
-        explanation = output[: marker.start()].strip() or _text_after_label_word(output, label) or output
+        word = None if label is None else _LABEL_WORD[label].search(output)
+        explanation = output[: marker.start()].strip() or (output[word.end() :].strip() if word else "") or output
     else:
         label, explanation = _label_in_prose(output.lower()), output
     explanation = _tidy(explanation)
@@ -171,11 +172,6 @@ def _label_in_prose(text: str) -> Label | None:
     if any(phrase in text for phrase in _SCRIPT["entailment"]):
         return 1
     return 0 if any(phrase in text for phrase in _SCRIPT["contradiction"]) else None
-
-
-def _text_after_label_word(output: str, label: Label | None) -> str:
-    word = None if label is None else _LABEL_WORD[label].search(output)
-    return output[word.end() :].strip() if word else ""
 
 
 def _tidy(explanation: str) -> str:

@@ -171,7 +171,8 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
                 metrics += _curve(group)
             metrics += _baselines(group)
         metrics += [*with_intervals(estimates(_by_template(rows, samples))), *_counts(rows, samples)]
-    return [*metrics, *_setting_tests(by_setting), *length_metrics(samples.values())]
+    tests = (_setting_test(by_setting[a], by_setting[b]) for a, b in PAIRS if {a, b} <= by_setting.keys())
+    return [*metrics, *tests, *length_metrics(samples.values())]
 
 
 def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
@@ -260,12 +261,6 @@ def _counts(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Metric]
     leaking = [name for name in rows["sample_id"] if label_leaks(samples[name].data["claim"])]
     note = f"the caption begins with a label left from annotation: {', '.join(leaking[:5])}" if leaking else ""
     yield rows.count("leaking_captions", len(leaking), len(rows), note=note)
-
-
-def _setting_tests(by_setting: Mapping[str, ScoredRows]) -> Iterator[Metric]:
-    for a, b in PAIRS:
-        if a in by_setting and b in by_setting:
-            yield _setting_test(by_setting[a], by_setting[b])
 
 
 def _setting_test(a: ScoredRows, b: ScoredRows) -> Metric:

@@ -100,12 +100,13 @@ def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None
     for name in dict.fromkeys(system for _, system in judgements):
         of_system = [judged for (_, system), judged in judgements.items() if system == name]
         agreed = [judged.agreed for judged in of_system if judged.agreed is not None]
+        errors = [error for judged in of_system if judged.agreed == 0 for error in judged.errors.values()]
         pairs = [[judged.adequate[annotator] for annotator in sorted(judged.adequate)] for judged in of_system]
         systems[name] = SystemStudy(
             adequacy=sum(agreed) / len(agreed) if agreed else None,
             preference=preferences.count(name) / len(preferences) if preferences else None,
             kappa=cohen_kappa([a for a, _ in pairs], [b for _, b in pairs]),
-            errors=_error_shares([judged for judged in of_system if judged.agreed == 0]),
+            errors={name: errors.count(name) / len(errors) for name in ERRORS if errors},
         )
     kappas = [study.kappa for study in systems.values() if study.kappa is not None]
     pr, curve = _score_as_predictor(judgements, scores or {})
@@ -126,11 +127,6 @@ def _preferences(judgements: Mapping[tuple[str, str], _Judgements]) -> dict[str,
         item: next(iter(choices.values())) if len(set(choices.values())) == 1 else None
         for item, choices in by_item.items()
     }
-
-
-def _error_shares(rejected: Sequence[_Judgements]) -> dict[str, float]:
-    errors = [error for judged in rejected for error in judged.errors.values()]
-    return {name: errors.count(name) / len(errors) for name in ERRORS} if errors else {}
 
 
 def _score_as_predictor(
