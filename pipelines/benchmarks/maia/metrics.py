@@ -38,11 +38,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     Grouping,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import (
     NO_JUDGE,
     Bools,
@@ -255,12 +253,8 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     return [*metrics, *with_intervals(estimates(_gains(settings)))]
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     """Yield the metrics over questions, of two models: pool accuracy, Agg-Acc, corpus BLEU and CIDEr."""
-    return compared(_measures, a, b, samples)
-
-
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     for setting in _settings(scores).values():
         for measures in (_vsv, _oevqa, _aggregate):
             yield from measures(setting, samples)

@@ -237,7 +237,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     expected=_expected,
     people=lazy(__package__, "people.UnpieHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
-    paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+    measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
     figures=lazy(__package__, "figures.make_figures"),
 )

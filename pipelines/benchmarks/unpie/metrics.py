@@ -23,11 +23,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     Grouping,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, Bools, ScoredRows, aligned, coverage_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Key, Results
@@ -156,12 +154,8 @@ def _data_facts(samples: Mapping[str, Sample]) -> Iterator[Metric]:
         yield Metric(task="", setting="", metric="ambiguous", value=ambiguous / len(complete), n=len(complete))
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
-    """Yield the headline of each task, the accuracy of pairs, and BLEU-4 of reconstructed puns, of two models."""
-    return compared(_measures, a, b, samples)
-
-
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    """Yield the headline of each task, the accuracy of pairs, and BLEU-4 of reconstructed puns."""
     for rows in _scopes(scores):
         if rows.subset or rows.task == "grounding":
             yield from _MEASURES[rows.task](rows, samples)

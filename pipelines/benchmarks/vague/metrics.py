@@ -20,11 +20,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, answers_bleu_counts, coverage_note
 from pipelines.benchmarks.readers.option_letters import InvalidReason, Rule
 from pipelines.benchmarks.records import Metric, Sample
@@ -97,13 +95,9 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     return metrics + list(_data_facts([samples[name] for name in dict.fromkeys(scores["sample_id"])]))
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
-    """Yield the share of each kind of wrong reading among all wrong readings, and corpus BLEU-1, of two models."""
-    return compared(_measures, a, b, samples) if samples else iter(())
-
-
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    for rows in _cells(_with_facts(scores, samples)):
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    """Yield the share of each kind of wrong reading among all wrong readings, and corpus BLEU-1."""
+    for rows in _cells(_with_facts(scores, samples)) if samples else ():
         yield from _cell_measures(rows)
 
 

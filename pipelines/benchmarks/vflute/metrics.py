@@ -29,11 +29,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     Form,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.facts import (
@@ -175,12 +173,10 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     return [*metrics, *tests, *length_metrics(samples.values())]
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     """Yield F1 of labels in one setting, and F1 at the thresholds where the explanations of both are scored."""
-    if not samples:
-        return iter(())
-    setting = str(a["setting"].iloc[0])
-    return compared(lambda scores, _: _measures(setting_rows(scores, setting, samples)), a, b, samples)
+    if samples:
+        yield from _measures(setting_rows(scores, str(scores["setting"].iloc[0]), samples))
 
 
 def _groups(rows: ScoredRows) -> Iterator[ScoredRows]:
