@@ -17,7 +17,7 @@ from pipelines.errors import StoreError, UsageError
 from pipelines.leaderboard.create import COLUMNS, join_outputs, leaderboard_csv, leaderboard_page, write_leaderboard
 from pipelines.leaderboard.rows import LeaderboardRow
 from pipelines.storage.store import Store
-from tests.bench.items import simulated_ranges
+from tests.support.item_simulation import simulated_ranges
 from tests.support.leaderboard_output import entry, metric, write_output
 
 BOARD = ("maia", "agg_acc", "aggregate", "32-frames", "")
