@@ -62,14 +62,13 @@ def create_forms(spec: AnnotationSpec, folder: Path) -> list[Path]:
     dataset = Dataset.open(Store(entries[0].data), spec.benchmark)
     for entry in entries:
         dataset.check_fingerprint(entry.prompts.dataset_fingerprint)
-    make_form = entries[0].definition.annotation_form
-    if make_form is None:
-        raise UsageError(f"--benchmark {spec.benchmark}: it declares no annotation form")
     suspects = _suspects(spec)
-    form = make_form(
+    form = entries[0].definition.human.annotation_form(
         (sample for sample in dataset.samples() if _is_among(suspects, sample)),
         (row for entry in entries for row in _rows(entry, spec) if _is_among(suspects, row.sample)),
     )
+    if form is None:
+        raise UsageError(f"--benchmark {spec.benchmark}: it declares no annotation form")
     items = [item for item in form.items if _is_selected(item, spec)]
     if not items:
         chosen = "models, tasks and settings"

@@ -32,7 +32,7 @@ def write_sample_table(out: Path, rows: int, seed: int) -> int:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder), _OBJECTS, scenes, seed)
-        samples = [item for item in benchmark("mate").source.read(Folder(folder), {}) if isinstance(item, RawSample)]
+        samples = [item for item in benchmark("mate").source(Folder(folder), {}) if isinstance(item, RawSample)]
         table = [row for sample in samples for row in _questions(sample, folder, out, seed)][:rows]
     with (out / FILE).open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(table[0]), delimiter="\t", lineterminator="\n")

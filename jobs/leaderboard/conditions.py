@@ -32,7 +32,7 @@ def conditions_of(
     conditions["samples"] = _samples(entry, task, setting)
     if target.fingerprint.get("engine") != "random":  # a guess is the baseline of any settings
         conditions["generation settings"] = _listed(target.generation) or "the benchmark's"
-    if setting in definition.captioned_settings:
+    if setting in definition.captions.settings:
         conditions["captioner"] = target.prompts.captioner_name or "none"
     return conditions
 

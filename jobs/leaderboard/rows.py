@@ -122,8 +122,9 @@ def _measured_row(number: Measured, entry: ManifestEntry, out: Store, run: RunMa
 
 def _is_shown(number: Measured, definition: BenchmarkDefinition, models: Collection[str]) -> bool:
     """Return whether a metric is a headline of the whole, or of a part that the paper prints; of runs only the mean."""
-    runs = [model for model in models if definition.is_ensemble_member(model)]
-    if definition.ensemble_replaces_members and number.model in runs and len(runs) > 1:
+    ensemble = definition.ensemble
+    runs = [model for model in models if ensemble and ensemble.is_member(model)]
+    if ensemble and ensemble.replaces_members and number.model in runs and len(runs) > 1:
         return False
     if number.metric not in definition.main_metrics or number.category:
         return False

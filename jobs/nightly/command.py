@@ -83,7 +83,7 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
     if not flags.text_models:
         return [spec]
     chosen = {name: benchmark(name) for name in spec.benchmarks}
-    joint = {name: entry.ensemble_settings for name, entry in chosen.items() if entry.ensemble}
+    joint = {name: entry.ensemble.settings for name, entry in chosen.items() if entry.ensemble}
     if not any(joint.values()):
         able = ", ".join(name for name in code_benchmarks() if benchmark(name).ensemble)
         problem = "none of these benchmarks has a row that text models make together"

@@ -170,7 +170,7 @@ def _least_asked(
 
 def _question(row: Row, scoring: ScoringContext) -> JudgeRequest | None:
     prompter = scoring.prompts.benchmark.judge
-    request = prompter.judge_request(row, scoring.texts) if prompter else None
+    request = prompter.ask(row, scoring.texts) if prompter else None
     return request if isinstance(request, JudgeRequest) else None
 
 
@@ -179,7 +179,7 @@ def _verdict(replies: JudgeReplies, row: Row, scoring: ScoringContext) -> float 
     prompter, request = scoring.prompts.benchmark.judge, _question(row, scoring)
     assert prompter is not None
     assert request is not None
-    verdict = replies.verdict(request, prompter.read_verdict)
+    verdict = replies.verdict(request, prompter.read)
     return float(bool(verdict.accepted)) if verdict.state == "ok" else None
 
 

@@ -152,7 +152,10 @@ def _missing_files(spec: ModelSpec) -> str:
     path = gguf_file(spec.model) if spec.runs_locally else None
     missing = missing_path(spec)
     if missing or path is None:
-        return missing
+        folder = Path(spec.model).expanduser()
+        # A plan would else read the whole of a folder that holds no model, to name its content.
+        is_wrong = spec.runs_locally and folder.is_dir() and not (folder / "config.json").is_file()
+        return missing or (checkpoint_problem(spec) if is_wrong else "")
     try:
         check_gguf(path)
     except EngineUnreachableError as error:

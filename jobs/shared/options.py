@@ -25,9 +25,10 @@ LOCATIONS = (
     "uri",
 )
 """Parameters that are files, folders or addresses; in a file of flags their relative paths begin beside it."""
-_ON_THE_CLUSTER = (("submit", "data"), ("submit", "out"))  # stay relative, and are refused: no folder here is meant
 PAIRS = ("human", "scorers")  # parameters `NAME=LOCATION`
 _MODELS = ("captioner", "eyes", "judge", "model", "models", "text_models", "trust_remote_code")  # some may be folders
+_ON_THE_CLUSTER = ("data", "out", "scorers", *_MODELS)
+"""Parameters of `submit` that stay relative, and are refused: the job runs on another machine."""
 _NO_PATH = re.compile(r"published(:.*)?|~.*|", re.DOTALL)
 GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, accepted after the command as well
 
@@ -188,7 +189,7 @@ def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
         parameter = known_names[flag]
         try:
             given = _as_flag(setting, multiple=parameter.multiple or parameter.nargs == -1)
-            is_here = (ctx.command.name, name) not in _ON_THE_CLUSTER
+            is_here = ctx.command.name != "submit" or name not in _ON_THE_CLUSTER
             settings[name] = _beside(value.absolute().parent, name, given) if is_here else given
         except ValueError as error:
             raise UsageError(f"--config {value}: {key}: {error}") from error

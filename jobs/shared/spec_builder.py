@@ -129,8 +129,9 @@ def _with_models(flags: SweepFlags) -> tuple[SweepFlags, dict[str, ModelSpec]]:
 
 
 def _refuse_relative_folders(flags: SweepFlags) -> None:
-    """Raise UsageError for a model in a folder that a job on another machine cannot find."""
-    for word in (*names(flags.models), *names(flags.judge), *names(flags.captioner)):
+    """Raise UsageError for a model or scorer in a folder that a job on another machine cannot find."""
+    scorers = (text.partition("=")[2].partition(":")[0] for text in flags.scorers or ())
+    for word in (*names(flags.models), *names(flags.judge), *names(flags.captioner), *scorers):
         if is_direct_path(word) and not Path(word).is_absolute():
             raise UsageError(
                 f"{word}: a job runs in a folder of its own on another machine; give the absolute path of a folder "

@@ -207,9 +207,7 @@ def judgements_of(output: Output, index: Index, prediction: Mapping[str, Any], s
         prompter = in_set.prompts.benchmark.judge
         if prompter is None:
             return []
-        judge_request = prompter.judge_request(
-            answered_row(prediction, sample, in_set.prompts.seed), in_set.prompts.texts
-        )
+        judge_request = prompter.ask(answered_row(prediction, sample, in_set.prompts.seed), in_set.prompts.texts)
         if isinstance(judge_request, JudgeRequest) and (replies := [*_replies(output, index, judge_request)]):
             return replies
     return []

@@ -49,7 +49,11 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = _people(context, names)
-    joint = [_ensemble(group) for group in groups if group[0].entry.definition.ensemble is not None]
+    joint = [
+        [planned for planned in group if ensemble.is_member(planned.entry.model)]
+        for group in groups
+        if (ensemble := group[0].entry.definition.ensemble)
+    ]
     in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
     persons = [
@@ -70,12 +74,6 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
 def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
     first, *further_sets = [PlannedEntry(in_set, context.entry_plans(in_set)) for in_set in entry.by_prompt_set()]
     return PlannedEntry(entry, first.plans, further_sets)
-
-
-def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
-    """Return the entries of one benchmark that its ensemble is made of."""
-    is_member = group[0].entry.definition.is_ensemble_member
-    return [planned for planned in group if is_member(planned.entry.model)]
 
 
 def _submit(function: Callable[[], T]) -> Callable[[], T]:
@@ -286,7 +284,7 @@ def _part(
     by_judge = {judge: _results(name, rows, judge) for judge in judges}
     tables, figures = definition.human.display(files, marks, results)
     judged = judge_tables(results, by_judge, definition, run.models)
-    compared = (*definition.reporter.tables(results), *judged, *tables)
+    compared = (*definition.tables(results), *judged, *tables)
     return BenchmarkSection(
         name=name,
         title=definition.title,
@@ -300,5 +298,5 @@ def _part(
             *_prompt_tables(name, reduced),
         ),
         baselines=baselines,
-        figures=(*definition.reporter.figures(results.without_people()), *figures),
+        figures=(*definition.figures(results.without_people()), *figures),
     )

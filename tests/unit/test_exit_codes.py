@@ -61,7 +61,6 @@ EXIT_CODES = {
     "pipelines.metrics.scorer_checkpoint.ScorerUnavailableError": 3,
 }
 WITHOUT_EXIT_CODE = {
-    "cluster.connection._AbortedError",  # starts Ray again, or becomes a ClusterError
     "models.engines.endpoints.bounded.TooLongError",  # becomes the failure of a row
     "models.engines.endpoints.replies.NoCompletionError",
     "models.guards.regular_files.NotRegularError",  # becomes the error of its store or reader, else a UsageError

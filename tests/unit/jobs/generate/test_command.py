@@ -76,9 +76,7 @@ def test_generated_data_is_ingested_and_guesses_score_at_chance(
     for sample in Dataset.open(Store(str(tmp_path / "d")), "mate").samples():
         scene = parse_scene(sample.data["scene"])
         for row in sample.data["rows"]:
-            (prompt,) = BENCHMARK.prompter.prompts(
-                PromptInput(sample, row["task"], row["setting"], texts=texts, seed=42)
-            )
+            (prompt,) = BENCHMARK.prompts(PromptInput(sample, row["task"], row["setting"], texts=texts, seed=42))
             (step,) = prompt.steps
             (turn,) = step.turns
             text = turn.parts[-1]

@@ -13,7 +13,7 @@ from jobs.shared.spec_builder import build_run_spec, external_spec, validate_rem
 from models.entry_fields import Unsupported
 from models.errors import UnknownModelError
 from models.spec import ModelSpec
-from pipelines.errors import UsageError
+from pipelines.errors import ModelUnavailableError, UsageError
 
 ENDPOINT = {"engine": "openai", "model": "m", "base_url": "http://x/v1"}
 LOCAL = {"engine": "transformers", "model": "org/name"}
@@ -54,6 +54,12 @@ def selected(text: str, checks: ModelChecks = HERE, helpers: tuple[str, ...] = (
 )
 def test_groups_leave_out_what_cannot_run(text: str, checks: ModelChecks, expected: list[str]) -> None:
     assert selected(text, checks) == expected
+
+
+def test_folder_without_a_model_is_refused_before_a_plan_reads_it(tmp_path: Path) -> None:
+    wrong = {"wrong": ModelSpec(engine="transformers", model=str(tmp_path))}
+    with pytest.raises(ModelUnavailableError, match=r"no config\.json"):
+        runnable_models(["wrong"], wrong, {}, PLAN)
 
 
 def test_one_warning_names_each_model_left_out_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:

@@ -135,12 +135,24 @@ def test_paths_on_the_command_line_begin_in_the_working_folder(
     assert capsys.readouterr().err.startswith("vlmsweep: m.yaml: no such models file")
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "named"),
+    [
+        ("data", "d", "--data d"),
+        ("models", "./x", "./x"),
+        ("judge", "./x", "./x"),
+        ("scorer", "bertscore=./x", "./x"),
+    ],
+)
 def test_locations_of_a_cluster_are_no_folders_beside_the_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: str, named: str
 ) -> None:
-    (tmp_path / "c.yaml").write_text("models: random\nbenchmarks: maia\ndata: d\nout: o\naddress: http://127.0.0.1:9\n")
+    (tmp_path / "x").mkdir()
+    flags = {"models": "random", "benchmarks": "maia", "data": "/d", "out": "/o", "address": "http://127.0.0.1:9"}
+    lines = [f"{name}: {text}\n" for name, text in {**flags, key: value}.items()]
+    (tmp_path / "c.yaml").write_text("".join(lines))
     assert run(["submit", "--config", str(tmp_path / "c.yaml")]) == 2
-    assert "--data d: a job runs in a folder of its own on another machine" in capsys.readouterr().err
+    assert f"{named}: a job runs in a folder of its own on another machine" in capsys.readouterr().err
 
 
 def test_every_parameter_that_is_a_path_is_known_as_one() -> None:

@@ -136,7 +136,7 @@ class TestWhole:
         def guess(sample: Sample, cell_row: dict[str, Any]) -> str:
             step = next(
                 iter(
-                    BENCHMARK.prompter.prompts(
+                    BENCHMARK.prompts(
                         PromptInput(_pictured(sample), cell_row["task"], cell_row["setting"], texts=texts, seed=42)
                     )
                 )
