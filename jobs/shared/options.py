@@ -60,13 +60,19 @@ def with_common_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters["config"] = _parameter("config", ConfigFile, None)  # read by its callback before the other flags
     parameters.setdefault("verbose", _parameter("verbose", bool, default=False))
     name = command.__name__.strip("_").replace("_", "-")
+    is_ours = command.__module__.startswith("jobs.")  # options of other packages' commands are as Typer reads them
 
     def run(*, config: Any, **values: Any) -> Any:
         prepare(verbose=values["verbose"])
-        _check_local(name, values)
+        if is_ours:
+            _check_local(name, values)
         return command(**{name: value for name, value in values.items() if name in signature})
 
-    return _with_signature(run, command, [_with_help(name, parameter) for parameter in parameters.values()])
+    described = (
+        _with_help(name, parameter) if is_ours or parameter.name == "verbose" else parameter
+        for parameter in parameters.values()
+    )
+    return _with_signature(run, command, [*described])
 
 
 def _check_local(command: str, values: Mapping[str, Any]) -> None:
