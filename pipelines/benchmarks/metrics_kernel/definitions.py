@@ -40,7 +40,7 @@ class MetricDef:
     counted: Callable[[ScoredRows], Bools] = lambda rows: rows.ok  # rows of the denominator
     failed_as: float | None = None  # score of failed rows, which then count
     statistic: Statistic = ratio
-    of_totals: Callable[[FloatArray], float] | None = None  # the value by other code, from the sums of the columns
+    from_totals: Callable[[FloatArray], float] | None = None  # the value by other code, from the sums of the columns
     unit: str = "fraction"
     missing: Reason = "not scored"  # why there is no value where a row that counts has no score
     empty: Reason = NO_ROW  # why there is no value where no row counts
@@ -78,7 +78,7 @@ class MetricDef:
 
     def _value(self, columns: FloatArray) -> float:
         sums = np.array([column.sum() for column in np.ascontiguousarray(columns.T)])
-        return float(self.statistic(*sums[:, None])[0]) if self.of_totals is None else self.of_totals(sums)
+        return float(self.statistic(*sums[:, None])[0]) if self.from_totals is None else self.from_totals(sums)
 
     def both(self, a: ScoredRows, b: ScoredRows) -> tuple[Term, Term]:
         """Return the columns of two models over the rows that count and have a score for both."""
