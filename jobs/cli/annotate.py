@@ -2,29 +2,31 @@
 
 import re
 from pathlib import Path
+from typing import Annotated
 
-from jobs.options import names
+from jobs.options import Json, names
 from jobs.output import print_result
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _MAX_PEOPLE = 50
 
 
 def annotate(
-    out: str,
-    benchmark: str,
-    n: int,
-    to: Path,
-    by: str | None = None,
-    people: str = "2",
-    models: str | None = None,
-    tasks: str | None = None,
-    settings: str | None = None,
-    suspects: Path | None = None,
-    seed: int = DEFAULT_SEED,
-    json: bool = False,
+    out: Annotated[str, Argument("The --out of a run, whose samples and answers are annotated.", kind="location")],
+    benchmark: Annotated[str, Flag("The benchmark.")],
+    n: Annotated[int, Flag("Number of items to draw.", low=1)],
+    to: Annotated[Path, Flag("A local folder for the forms.", "Output")],
+    by: Annotated[str | None, Flag("Strata, comma-separated, such as subset,label. [the benchmark's own]")] = None,
+    people: Annotated[str, Flag("How many people, or their codes, comma-separated; one form per person.")] = "2",
+    models: Annotated[str | None, Flag("Only answers of these models.", "Models", kind="models")] = None,
+    tasks: Annotated[str | None, Flag("Only these tasks.", "Data")] = None,
+    settings: Annotated[str | None, Flag("Only these settings.", "Data")] = None,
+    suspects: Annotated[Path | None, Flag("The items.csv of `items`: only its suspect labels are drawn.")] = None,
+    seed: Annotated[int, Flag("The same seed draws the same items.")] = DEFAULT_SEED,
+    json: Json = False,
 ) -> None:
     """Draw items, spread over strata, and write one self-contained form per person; `--human` reads what they save."""
     from pipelines.annotation.create import AnnotationSpec, create_forms

@@ -2,12 +2,18 @@
 
 from dataclasses import asdict
 from operator import attrgetter
+from typing import Annotated
 
+from jobs.options import Json
 from jobs.output import print_result
 from jobs.tables import table
+from pipelines.flags import Argument
 
 
-def audit(paper: str | None = None, json: bool = False) -> None:
+def audit(
+    paper: Annotated[str | None, Argument("The benchmark of a paper; all papers without it.")] = None,
+    json: Json = False,
+) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
     from pipelines.report.audit.cells import DIMENSIONS
     from pipelines.report.audit.papers import audit as audited

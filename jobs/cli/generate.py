@@ -4,26 +4,41 @@ import re
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
+from typing import Annotated
 
-from jobs.options import refuse
+from jobs.options import Json, refuse
 from jobs.output import print_result
 from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 
 _MAX_ROWS = 10_000  # of a sample table
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 
 def generate(
-    benchmark: str,
-    out: str,
-    examples: int | None = None,
-    origin: str | None = None,
-    like: str | None = None,
-    objects: str | None = None,
-    seed: int = 42,
-    workers: int | None = None,
-    json: bool = False,
+    benchmark: Annotated[str, Argument("mate, a benchmark in that style; or table, rows to start from.")],
+    out: Annotated[str, Flag("A local folder, empty or new.", "Output", kind="location")],
+    examples: Annotated[
+        int | None, Flag("For mate: number of scenes, two questions each. For table: number of rows, 20 by default.")
+    ] = None,
+    origin: Annotated[
+        str | None, Flag("For table: benchmark whose drawn scenes the rows ask about. [mate]", name="--from")
+    ] = None,
+    like: Annotated[
+        str | None,
+        Flag(
+            "For mate: ingested data (a folder or s3://bucket/key) whose MATE gets a fresh twin, scene by scene; "
+            "--examples takes the first ones.",
+            kind="location",
+        ),
+    ] = None,
+    objects: Annotated[
+        str | None, Flag("For mate: objects per scene: A-B, taken in turn, or one number. [3-10]")
+    ] = None,
+    seed: Annotated[int, Flag("The same seed makes the same bytes.")] = 42,
+    workers: Annotated[int | None, Flag("For mate: number of processes; the result is the same. [1]")] = None,
+    json: Json = False,
 ) -> None:
     """Generate a MATE-style benchmark, or a sample table, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name

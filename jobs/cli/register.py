@@ -24,7 +24,7 @@ from jobs.cli.submit import submit
 from jobs.cli.view import view
 from jobs.decisions.commands import gate, items, power, twin
 from jobs.finetune.command import finetune
-from jobs.options import group_of, with_common_flags
+from jobs.options import as_command
 from jobs.site.command import site
 
 _WHAT = "--models qwen2.5-vl-7b --benchmarks maia"
@@ -76,11 +76,13 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group that has options."""
         sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *_GROUPS, "Options")}
-        for parameter in self.get_params(ctx):
+        arguments = [each for each in self.get_params(ctx) if isinstance(each, TyperArgument)]
+        options = [each for each in self.get_params(ctx) if not isinstance(each, TyperArgument)]
+        for parameter in [*arguments, *sorted(options, key=lambda each: (not each.required, each.opts[0]))]:
             record = parameter.get_help_record(ctx)
-            group = "Arguments" if isinstance(parameter, TyperArgument) else group_of(parameter.name or "")
             if record is not None:
-                sections[group or "Options"].append(record)
+                group = getattr(parameter, "rich_help_panel", None)  # `--help` has none
+                sections["Arguments" if parameter in arguments else group or "Options"].append(record)
         for name, records in sections.items():
             if records:
                 with formatter.section(name):
@@ -106,8 +108,8 @@ def register(app: typer.Typer) -> None:
     """Add all commands to the app."""
     for form in export.registered_commands:
         form.cls, form.epilog = GroupedCommand, _example(f"export {form.name} out exported")
-        form.callback = with_common_flags(form.callback) if form.callback else None
+        form.callback = as_command(form.callback) if form.callback else None
     app.add_typer(export, name="export")
     for command, example in (entry for section in _COMMANDS.values() for entry in section):
         name = example.partition(" ")[0]
-        app.command(name, cls=GroupedCommand, epilog=_example(example))(with_common_flags(command))
+        app.command(name, cls=GroupedCommand, epilog=_example(example))(as_command(command))

@@ -2,17 +2,22 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from jobs.flags import ReportFlags
-from jobs.options import names
+from jobs.options import Json, Out, Outs, RunOptions, names
 from jobs.output import print_result
 from jobs.tables import table
+from pipelines.flags import Argument, Flag
 
 _HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 
 
-def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False) -> int:
+def gate(
+    out: Out,
+    policy: Annotated[Path, Flag("YAML file: a list of lines that must hold, and `alpha`.", "Limits")],
+    baseline: Annotated[str | None, Flag("The --out that models are compared with.", "Limits", kind="location")] = None,
+    json: Json = False,
+) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
     from jobs.decisions.render import show_gate
     from pipelines.decisions.gate import EXIT_CODES
@@ -25,7 +30,16 @@ def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False
     return EXIT_CODES[result.decision]
 
 
-def power(out: str, difference: float, metric: str = "", models: str | None = None, json: bool = False) -> None:
+def power(
+    out: Out,
+    difference: Annotated[float, Flag("The difference to be found, such as 0.02.")],
+    metric: Annotated[str, Flag("Default: each benchmark's headline.")] = "",
+    models: Annotated[
+        str | None,
+        Flag("Only these models, comma-separated.", "Models", kind="models"),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Show how many rows and clusters a difference of models needs, and which difference these data can show."""
     from jobs.decisions.render import show_power
     from pipelines.decisions.power import power as estimate
@@ -34,7 +48,14 @@ def power(out: str, difference: float, metric: str = "", models: str | None = No
     show_power(estimate(Store(out), difference, metric, names(models)), difference, as_json=json)
 
 
-def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = False) -> None:
+def items(
+    out: Outs,
+    to: Annotated[
+        str, Flag("Folder or s3://bucket/key for items.html, items.csv, compact.txt.", "Output", kind="location")
+    ],
+    benchmarks: Annotated[str | None, Flag("Only these benchmarks.", "Data")] = None,
+    json: Json = False,
+) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
     from pipelines.decisions.items.create import describe_items, write_items
     from pipelines.storage.store import Store
@@ -68,7 +89,13 @@ def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = F
     print_result(json, {"files": addresses, "items": counts}, *lines, *addresses)
 
 
-def twin(out: str, fresh: str, json: bool = False) -> None:
+def twin(
+    out: Annotated[str, Argument("The --out of a run on published MATE.", kind="location")],
+    fresh: Annotated[
+        str, Argument("The --out of a run of the same models on its twin.", kind="location", metavar="TWIN_OUT")
+    ],
+    json: Json = False,
+) -> None:
     """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
     from jobs.spec_builder import report_spec
     from pipelines.decisions.twin import measure_twin
@@ -78,7 +105,7 @@ def twin(out: str, fresh: str, json: bool = False) -> None:
 
     record = measure_twin(Store(out), Store(fresh))
     save_twin(Store(out), record)
-    report_again(report_spec(ReportFlags(out=out)))
+    report_again(report_spec(RunOptions(out=out)))
     rows = [
         [
             *(row.model, row.task, row.setting, f"{row.published:.3f}", f"{row.twin:.3f}", f"{row.gap:+.3f}"),
