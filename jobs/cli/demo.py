@@ -4,14 +4,16 @@ import time
 from typing import Annotated, Final
 
 from jobs.cli.run import exit_code, print_result
-from jobs.options import Json, Verbose
-from jobs.output import print_line, results_only_on_stdout
-from jobs.progress import Progress
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, Verbose
+from jobs.shared.output import print_line, results_only_on_stdout
+from jobs.shared.progress import Progress
 from pipelines.flags import Flag
 
 _SHOWN_PHASE_S: Final = 5.0
 
 
+@listed("Set up", "demo --out demo-out")
 def demo(
     out: Annotated[str, Flag("A local folder for data, model and results.", "Output", kind="location")] = "demo-out",
     all_settings: Annotated[

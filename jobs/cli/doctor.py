@@ -5,12 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from jobs.options import Address, Json, ModelsFiles, Verbose, names, refuse
-from jobs.output import print_result, results_only_on_stdout
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.options import Address, Json, ModelsFiles, Verbose, names, refuse
+from jobs.shared.output import print_result, results_only_on_stdout
+from jobs.shared.tables import table
 from pipelines.flags import Flag
 
 
+@listed("Set up", "doctor --models qwen2.5-vl-7b")
 def doctor(
     models: Annotated[str | None, Flag("Only these; exit code 3 if one cannot run.", "Models", kind="models")] = None,
     models_file: ModelsFiles = None,
@@ -49,7 +51,7 @@ def doctor(
 
 def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
     from jobs.eyes.run import HEADS, look, rows
-    from jobs.model_checks import checked_model
+    from jobs.shared.model_checks import checked_model
 
     name, spec = checked_model(name, models_files)
     with results_only_on_stdout():

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from jobs.options import Json, refuse
-from jobs.output import print_result
-from jobs.progress import Progress
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, refuse
+from jobs.shared.output import print_result
+from jobs.shared.progress import Progress
 from models.errors import YamlFileError, suggest
 from pipelines.clean_text import counted
 from pipelines.errors import UsageError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 from pipelines.flags import Argument, Flag
 
 
+@listed("Set up", "ingest maia MAIA_FOLDER --data data")
 def ingest(
     benchmark: Annotated[str, Argument("The benchmark of the source; or table, for your own questions.")],
     data: Annotated[str, Flag("Location of the ingested data: a folder or s3://bucket/key.", "Data", kind="location")],
@@ -101,7 +103,7 @@ def _checked_source(benchmark: str, source: str | None, name: str | None, data: 
 def _read_benchmark(
     benchmark: str, source: str, data: Store, column_map: Path | None, progress: Callable[[int], None]
 ) -> IngestResult:
-    from jobs.spec_builder import read_column_map
+    from jobs.shared.spec_builder import read_column_map
     from pipelines.benchmarks import benchmark as by_name
     from pipelines.ingest.ingest import ingest_benchmark
     from pipelines.ingest.source_folder import Folder

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from jobs.options import Json, ModelsFiles, refuse
-from jobs.output import print_json, print_line, print_result, terminal_width
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, ModelsFiles, refuse
+from jobs.shared.output import print_json, print_line, print_result, terminal_width
+from jobs.shared.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
 from pipelines.flags import Argument, Flag
@@ -17,6 +18,7 @@ _LISTS = ("benchmarks", "models", "settings")
 _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is there
 
 
+@listed("Set up", "list models")
 def list_(
     what: Annotated[str, Argument("benchmarks, models or settings")],
     models_file: ModelsFiles = None,
@@ -45,7 +47,7 @@ def list_(
 
 def _print_models(headers: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
     from jobs.dry_run.gpu_memory import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
-    from jobs.model_checks import by_reason
+    from jobs.shared.model_checks import by_reason
 
     count = len(headers) - 1 if wide else DEFAULT_MODEL_HEADS
     print_line(table(headers[:count], [row[:count] for row in rows], main=MAIN_MODEL_HEADS))

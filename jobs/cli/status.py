@@ -4,9 +4,10 @@ import time
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
-from jobs.options import Json, Out
-from jobs.output import clear_screen, print_json, print_line
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, Out
+from jobs.shared.output import clear_screen, print_json, print_line
+from jobs.shared.tables import table
 from pipelines.flags import Flag
 from pipelines.progress import span
 
@@ -15,6 +16,7 @@ _HEADS: Final = ("model", "benchmark", "task", "setting", "requests", "pending",
 _TOTALS: Final = (("done", "failed"), ("pending", "running"))
 
 
+@listed("Evaluate", "status out")
 def status(
     uri: Out,
     watch: Annotated[bool, Flag("Show it again every few seconds, until nothing is left to do.")] = False,

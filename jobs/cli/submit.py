@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from jobs.options import Json, Verbose
-from jobs.output import print_json, print_result, write_error
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, Verbose
+from jobs.shared.output import print_json, print_result, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
@@ -23,7 +24,8 @@ from pipelines.plan.options import SweepOptions
 class SubmitOptions(SweepOptions):
     """Options of `submit`."""
 
-    kept_relative: ClassVar = ("data", "out")  # and refused: no folder of this machine is meant
+    kept_relative: ClassVar = ("data", "out", "scorers", "models", "judge", "captioner", "trust_remote_code")
+    """And refused: the job runs on another machine."""
 
     address: Annotated[
         str, Flag("The cluster's dashboard, such as http://127.0.0.1:8265.", "Cluster", is_required=True)
@@ -59,6 +61,10 @@ class SubmitOptions(SweepOptions):
     json: Json = False
 
 
+@listed(
+    "Evaluate",
+    "submit --models qwen2.5-vl-7b --benchmarks maia --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265",
+)
 def submit(options: SubmitOptions) -> int:
     """Run a sweep as a job of a Ray cluster, and show its log.
 
@@ -136,7 +142,7 @@ def _stop(address: str, name: str, *, as_json: bool) -> int:
 
 def _check(options: SubmitOptions) -> None:
     """Check names and values on this machine before anything is sent."""
-    from jobs.spec_builder import validate_remote_flags
+    from jobs.shared.spec_builder import validate_remote_flags
 
     validate_remote_flags(options)
     if options.code not in ("here", "image"):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from jobs.options import Address, Json, ModelsFiles
+from jobs.shared.options import Address, Json, ModelsFiles
 from pipelines.flags import Argument, Flag
 
 

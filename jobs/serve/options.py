@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from jobs.options import Address, Json, ModelsFiles, Verbose
+from jobs.shared.options import Address, Json, ModelsFiles, Verbose
 from pipelines.flags import Argument, Flag
 
 

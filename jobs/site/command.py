@@ -4,11 +4,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from jobs.options import DataOfRun, Json, Outs, names
-from jobs.output import print_result
+from jobs.shared.commands import listed
+from jobs.shared.options import DataOfRun, Json, Outs, names
+from jobs.shared.output import print_result
 from pipelines.flags import Flag
 
 
+@listed("Share", "site out --to site")
 def site(
     out: Outs,
     to: Annotated[str, Flag("A new local folder, or one that `site` wrote.", "Output", kind="location")],

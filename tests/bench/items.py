@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.analysis.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p
+from jobs.analysis.items.statistics import rest_shares, suspicions
+from jobs.leaderboard.ranks import PairReader, rank_ranges
+from jobs.leaderboard.rows import LeaderboardRow
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.decisions.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p
-from pipelines.decisions.items.statistics import rest_shares, suspicions
-from pipelines.leaderboard.ranks import PairReader, rank_ranges
-from pipelines.leaderboard.rows import LeaderboardRow
 from tests.support.item_simulation import Simulated, coin_tosses, simulated
 
 
