@@ -51,8 +51,10 @@ def stage(options: SweepOptions, folder: Path, *, code: str) -> None:
         for package in PACKAGES:
             root = Path(str(files(package)))
             for path in sorted(root.rglob("*")):
-                if path.is_file() and path.suffix in SENT_SUFFIXES and not _is_hidden(path.relative_to(root)):
-                    _copy(path, folder / package / path.relative_to(root))
+                name = path.relative_to(root)
+                is_hidden = any(part.startswith(".") or part == "__pycache__" for part in name.parts)
+                if path.is_file() and path.suffix in SENT_SUFFIXES and not is_hidden:
+                    _copy(path, folder / package / name)
     _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
     for i, path in enumerate(options.models_file):
         _copy(path, folder / _models_path(i, path))
@@ -73,10 +75,6 @@ def _human_files(number: int, spec: str) -> tuple[str, str, list[Path]]:
     if path.is_file():
         return name, f"{USER_FILES}/people-{number}.csv", [path]
     return name, f"{USER_FILES}/people-{number}", sorted(path.glob("*.csv"))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
 
 
 def _models_path(number: int, path: Path) -> str:
