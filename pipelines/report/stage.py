@@ -196,7 +196,7 @@ def _facts(run: RunManifest, spent: str, out: str) -> dict[str, Any]:
 
     Arguments are made portable one by one: joined, a folder's name with a space would be two words.
     """
-    shown = {name: value for name, value in asdict(run.sweep).items() if value not in (None, (), "")}
+    shown = {name: value for name, value in run.sweep.to_record().items() if value not in (None, (), "")}
     return {
         "product": run.product,
         "created": run.created,

@@ -15,7 +15,7 @@ from jobs.nightly.history import PAGE, History
 from jobs.nightly.records import NightlyResult
 from jobs.nightly.run import run_night
 from models.spec import ModelSpec
-from pipelines.plan.run_spec import FailureBudget, RunSpec
+from pipelines.plan.run_spec import RunSpec
 
 
 def pairs(history: Path) -> list[dict]:
@@ -99,7 +99,7 @@ def test_regression_alarms_one_night_and_failed_rows_are_retried_alone(maia_data
 
     def night(limit: str = "false", **faults: object) -> NightlyResult:
         models = {"a": ModelSpec(engine="random", fault_injection=faults)}
-        return run_night([replace(spec, models=models, fail_on_error=FailureBudget(limit))], history)
+        return run_night([replace(spec, models=models, fail_on_error=limit)], history)
 
     with connect(None):
         results = [night(), night(answer="zzz"), night(answer="zzzz"), night()]
