@@ -85,7 +85,7 @@ def _ingest(
     with scratch() as folder, closing(SampleSpool(folder / "samples.sqlite")) as samples:
         with source.decoder as decoder:
             writer = MediaWriter(source, store, decoder)
-            items = benchmark.source.read(source, column_map)
+            items = benchmark.source(source, column_map)
             rejections, notices = _collect(items, benchmark.name, writer, samples, progress)
         rejections = _write_rejections(store, rejections)
         if not samples:
