@@ -149,27 +149,6 @@ class Price(StrictModel):
         return self.model_copy(update={name: value * factor for name, value in prices.items()})
 
 
-class FaultInjection(StrictModel):
-    """Scripted misbehaviour of the `random` engine, for tests, drills and simulations."""
-
-    answer: str | None = None  # always answer this text instead of guessing
-    fail_share: float = Field(default=0.0, ge=0.0, le=1.0)  # share of calls, drawn by id, that fail
-    fail_ids: tuple[str, ...] = ()  # requests that always fail, by request id: a call's id up to its last `/`
-    die_after: int | None = Field(default=None, ge=0)  # the process exits at the call after this many
-    die_on: str | None = None  # the process exits on a prompt that holds this text
-    hang_on: str | None = None  # a prompt that holds this text is never answered
-    cuda_error_on: str | None = None  # the device fails at a prompt that holds this text
-    cuda_error_once: str | None = None  # the device fails at the first call of the process that creates this file
-    on_gpu: bool = False  # replicas are placed on GPUs, and use none
-    cuda_error_at: str | None = None  # the device of processes that Ray gave these GPUs fails at each call
-    fail_load_once: str | None = None  # the process that creates this file cannot load the model
-    stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls
-    call_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each call
-    reverse: bool = False  # answer each group of calls in reverse order
-    journal: str | None = None  # local file to which call ids are appended before the answers: shows repeats
-    drop_every: int | None = Field(default=None, ge=1)  # leave every n-th call unanswered, against the contract
-
-
 class LocalSettings(StrictModel):
     """Settings of a model whose weights are loaded on machines of the cluster."""
 

@@ -102,7 +102,7 @@ def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
         fingerprint["reasoning"] = [spec.thinking_tokens, (spec.reasoning or ReasoningMarkers()).model_dump()]
     if spec.is_random:
         fingerprint["seed"] = spec.seed
-        fingerprint["faults"] = {"answer": spec.fault_injection.answer}
+        fingerprint["faults"] = {"answer": spec.answer}
     if fingerprint["revision"] and local_weights(spec):
         fingerprint["model"] = Path(spec.model).name
     if spec.adapter and Path(spec.adapter).expanduser().is_dir():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
@@ -11,7 +13,6 @@ from models.entry_fields import (
     REQUEST_OPTIONS,
     CatalogFacts,
     EndpointSettings,
-    FaultInjection,
     GenerationSpec,
     Limits,
     LocalSettings,
@@ -33,6 +34,7 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     is_endpoint: ClassVar[bool] = False  # calls go to an HTTP endpoint
     batch_builder: ClassVar[str] = ""  # `module:class` of its provider's batch endpoint; '' where there is none
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
+    needs_no_isolation: ClassVar[bool] = False  # it can neither end nor stall its process: on one machine, the driver
     untaken_options: ClassVar[frozenset[str]] = frozenset()  # request options that its protocol has no form for
     body_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a request that the engine sets, beside OpenAI's
     package: ClassVar[str] = ""  # an optional package, without which the engine does not run
@@ -52,19 +54,19 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     """Tokens that a model may think with, in addition to those of its answer; 1,024 where only `reasoning` is set."""
     reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
     system: str | None = None  # a system prompt; none by default
-    fault_injection: FaultInjection = FaultInjection()
     seed: int = DEFAULT_SEED
+    answer: str | None = None  # what the `random` engine always answers, instead of guesses
 
     if not TYPE_CHECKING:  # its signature would hide the fields
 
         def __new__(cls, **values: Any) -> Self:
             """Return an empty entry of the engine's class."""
-            return super().__new__(_entry_class(cls, values))
+            return super().__new__(entry_class(cls, values))
 
     @model_validator(mode="wrap")
     @classmethod
     def _of_engine(cls, values: Any, handler: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
-        entry = _entry_class(cls, values)
+        entry = entry_class(cls, values)
         return handler(values) if entry is cls else entry.model_validate(values)
 
     @model_validator(mode="after")
@@ -115,11 +117,6 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
         if self.reasoning is None and self.reasoning_tokens is None:
             return None
         return REASONING_TOKENS if self.reasoning_tokens is None else self.reasoning_tokens
-
-    @property
-    def needs_no_isolation(self) -> bool:
-        """Whether answering can neither end nor stall its process: small jobs may run in the driver."""
-        return False
 
     @property
     def can_use_gpu(self) -> bool:
@@ -183,7 +180,7 @@ class OpenAIEntry(ModelSpec):
     """An entry behind an OpenAI-compatible endpoint."""
 
     engine: Literal["openai"]
-    is_endpoint = True
+    is_endpoint = needs_no_isolation = True
     builder = "models.engines.openai.engine:OpenAIEngine"
     batch_builder = "models.engines.openai.batch_api:OpenAIBatchApi"
 
@@ -193,7 +190,7 @@ class AnthropicEntry(ModelSpec):
 
     engine: Literal["anthropic"]
     base_url: str | None = "https://api.anthropic.com"
-    is_endpoint = True
+    is_endpoint = needs_no_isolation = True
     untaken_options = frozenset({"detail", "logprobs"})
     body_fields = frozenset({"system", "thinking", "output_config"})
     builder = "models.engines.anthropic.engine:AnthropicEngine"
@@ -205,7 +202,7 @@ class GeminiEntry(ModelSpec):
 
     engine: Literal["gemini"]
     base_url: str | None = "https://generativelanguage.googleapis.com/v1beta"
-    is_endpoint = True
+    is_endpoint = needs_no_isolation = True
     body_fields = frozenset({"contents", "systemInstruction", "generationConfig"})
     builder = "models.engines.gemini.engine:GeminiEngine"
     batch_builder = "models.engines.gemini.batch_api:GeminiBatchApi"
@@ -215,18 +212,8 @@ class RandomEntry(ModelSpec):
     """The chance baseline."""
 
     engine: Literal["random"]
-    is_random = True
+    is_random = needs_no_isolation = True
     builder = "models.engines.random_baseline:RandomEngine"
-
-    @property
-    def can_use_gpu(self) -> bool:
-        """Whether a replica is placed on GPUs, as the real engine that it stands in for."""
-        return self.fault_injection.on_gpu
-
-    @property
-    def needs_no_isolation(self) -> bool:
-        """Whether nothing of `fault_injection` ends or stalls the process."""
-        return self.fault_injection == FaultInjection()
 
 
 _CLASSES: Mapping[object, type[ModelSpec]] = {
@@ -240,8 +227,14 @@ _CLASSES: Mapping[object, type[ModelSpec]] = {
 }
 
 
-def _entry_class(cls: type[ModelSpec], values: Any) -> type[ModelSpec]:
+def entry_class(cls: type[ModelSpec], values: Any) -> type[ModelSpec]:
     """Return the class of the entry that these values make: for `ModelSpec` that of their engine."""
     if cls is not ModelSpec or not isinstance(values, dict) or not isinstance(values.get("engine"), str):
         return cls
-    return _CLASSES.get(values["engine"], cls)
+    return _CLASSES.get(values["engine"]) or _registered_classes().get(values["engine"], cls)
+
+
+@cache
+def _registered_classes() -> Mapping[str, type[ModelSpec]]:
+    """Return the classes of entries that other packages register in the entry-point group `vlmsweep.engines`."""
+    return {point.name: point.load() for point in entry_points(group="vlmsweep.engines")}

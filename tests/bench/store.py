@@ -94,7 +94,7 @@ def main() -> None:
         rows = write_many(folder / "data", max(1, args.requests // PER_GROUP), args.requests)
         upload(server, folder / "data", "data")
         models = folder / "models.yaml"
-        spec = {"engine": "random", "replicas": {"max": REPLICAS}, "fault_injection": {"call_s": args.call_ms / 1000}}
+        spec = {"engine": "scripted", "replicas": {"max": REPLICAS}, "fault_injection": {"call_s": args.call_ms / 1000}}
         models.write_text(json.dumps({"m": spec}))
         for turn in range(args.runs):
             for delay in delays:

@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--call-ms", type=float, default=50.0)
     args = parser.parse_args()
     faults = {"on_gpu": True, "call_s": args.call_ms / 1000}
-    spec: dict[str, Any] = {"engine": "random", "replicas": {"max": args.replicas}, "fault_injection": faults}
+    spec: dict[str, Any] = {"engine": "scripted", "replicas": {"max": args.replicas}, "fault_injection": faults}
     models = {f"model{number}": {**spec, "seed": number} for number in range(args.models)}
     gpus = [int(count) for count in args.nodes.split(",")]
     with TemporaryDirectory() as folder:
