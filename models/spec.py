@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from models.entry_fields import (
-    REQUEST_OPTIONS,
     CatalogFacts,
     EndpointSettings,
     GenerationSpec,
+    Identity,
     Limits,
     LocalSettings,
     ReasoningMarkers,
     Replicas,
+    identity_fields,
 )
 from models.messages import DEFAULT_SEED
 
@@ -35,27 +36,31 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     batch_builder: ClassVar[str] = ""  # `module:class` of its provider's batch endpoint; '' where there is none
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
     needs_no_isolation: ClassVar[bool] = False  # it can neither end nor stall its process: on one machine, the driver
-    untaken_options: ClassVar[frozenset[str]] = frozenset()  # request options that its protocol has no form for
     body_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a request that the engine sets, beside OpenAI's
     package: ClassVar[str] = ""  # an optional package, without which the engine does not run
     builder: ClassVar[str] = ""  # `module:function` that makes the engine of an entry
     ranks_builder: ClassVar[str] = ""  # the same where a replica has a process for each rank; '' where it has one
     can_offload: ClassVar[bool] = False  # layers that do not fit can be kept in CPU memory or on disk
 
-    engine: Literal["auto", "transformers", "vllm", "openai", "anthropic", "gemini", "random"]
+    engine: Annotated[
+        Literal["auto", "transformers", "vllm", "openai", "anthropic", "gemini", "random"], Identity(always=True)
+    ]
     engine_reason: str = ""  # why `auto` became this engine; set by `models.engine_choice`
-    model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
-    revision: str | None = None
+    model: Annotated[str, Identity("weights", always=True)] = ""
+    """Hub id, local directory, `s3://` folder, or the name at the endpoint."""
+    revision: Annotated[str | None, Identity("weights", is_computed=True)] = None
     requested_revision: str | None = None  # what `revision` was before a run resolved it to this commit; set by runs
     replicas: Replicas = Replicas()
     generation: GenerationSpec = GenerationSpec()
-    limits: Limits = Limits()
+    limits: Annotated[Limits, Identity("media", always=True)] = Limits()
     reasoning_tokens: int | None = Field(default=None, ge=0)
     """Tokens that a model may think with, in addition to those of its answer; 1,024 where only `reasoning` is set."""
-    reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
-    system: str | None = None  # a system prompt; none by default
-    seed: int = DEFAULT_SEED
-    answer: str | None = None  # what the `random` engine always answers, instead of guesses
+    reasoning: Annotated[ReasoningMarkers | None, Identity("decoding", is_computed=True)] = None
+    """What marks its thoughts; None: it does not reason."""
+    system: Annotated[str | None, Identity("prompts", always=True)] = None  # a system prompt; none by default
+    seed: Annotated[int, Identity("weights", is_computed=True)] = DEFAULT_SEED
+    answer: Annotated[str | None, Identity("weights", key="faults", is_computed=True)] = None
+    """What the `random` engine always answers, instead of guesses."""
 
     if not TYPE_CHECKING:  # its signature would hide the fields
 
@@ -91,10 +96,10 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
 
     @model_validator(mode="after")
     def _request_options(self) -> ModelSpec:
-        unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
-        if unsent and not self.is_endpoint:
-            raise ValueError(f"{', '.join(unsent)}: only engines of endpoints send requests")
-        untaken = [name for name in unsent if name in self.untaken_options]
+        options = {name: mark for name, mark in identity_fields(type(self)) if mark.is_sent and getattr(self, name)}
+        if options and not self.is_endpoint:
+            raise ValueError(f"{', '.join(options)}: only engines of endpoints send requests")
+        untaken = [name for name, mark in options.items() if self.engine in mark.untaken_by]
         if untaken:
             raise ValueError(f"{', '.join(untaken)}: engine {self.engine} has no such option")
         if taken := sorted(self.body_fields & self.extra_body.keys()):
@@ -191,7 +196,6 @@ class AnthropicEntry(ModelSpec):
     engine: Literal["anthropic"]
     base_url: str | None = "https://api.anthropic.com"
     is_endpoint = needs_no_isolation = True
-    untaken_options = frozenset({"detail", "logprobs"})
     body_fields = frozenset({"system", "thinking", "output_config"})
     builder = "models.engines.anthropic.engine:AnthropicEngine"
     batch_builder = "models.engines.anthropic.batch_api:AnthropicBatchApi"
