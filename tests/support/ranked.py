@@ -28,6 +28,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
+from tests.chaos.processes import ending
 from tests.conftest import REAL_MAIA
 from tests.support.checkpoints import build_tiny
 from tests.support.maia_source import write_source
@@ -104,7 +105,7 @@ def ranks_under(root: int) -> list[int]:
 def disturbed(argv: list[str], out: Path) -> int:
     """Run the pair, kill one rank once something is committed; returns the exit code."""
     run = subprocess.Popen(argv)
-    try:
+    with ending(run):
         while not predictions(out, PAIR) and run.poll() is None:
             time.sleep(0.05)
         ranks = ranks_under(run.pid)
@@ -112,9 +113,6 @@ def disturbed(argv: list[str], out: Path) -> int:
         if ranks and run.poll() is None:
             os.kill(ranks[-1], signal.SIGKILL)
         return run.wait(1800)
-    finally:
-        run.kill()
-        run.wait()
 
 
 def shares(file: Path) -> tuple[int, ...]:
