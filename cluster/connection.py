@@ -8,24 +8,25 @@ import signal
 import socket
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
+from typing import Any
+
+import psutil
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import Ended, check_ray, embedded_nodes, forget_token, own_handler, printed_by, shut_down
-from cluster.watchdog import watch_embedded_ray, watch_head
+from cluster.ray_private import forget_token, log_worker_errors, shut_down
+from cluster.watchdog import kill_descendants, vital_processes, watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
 log = logging.getLogger(__name__)
 
 PING_S = 5.0
-START_S = 180
-STARTS = 3
-"""How often a Ray whose raylet aborts is started: it does where its agents need more than 15 s, on a busy machine."""
+START_LIMITS_S = (45, 150)
+"""Limits of the first and the second start of a local Ray. Its own, half a minute, is too short on a busy machine."""
 CHECK_ADDRESS = "check the address (--address, RAY_ADDRESS) and that it runs"
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
 
@@ -75,24 +76,21 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             {} if verbose else {"RAY_BACKEND_LOG_LEVEL": "fatal"}
         )
         stack.enter_context(temporary_environment(settings | (_embedded_settings() if address is None else {})))
+        options: dict[str, Any] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
         if address is None:
             folder = _scratch_folder()
             stack.callback(remove_scratch, folder)
-        elif ":" in address:
-            check_reachable(address)
-        check_ray()
-        forget_token()
-        import ray
-
-        if not verbose:
-            stack.enter_context(printed_by(_log_messages))
-        options: dict[str, object] = {"logging_level": "info" if verbose else "error", "log_to_driver": verbose}
-        if address is None:
             options |= {"address": "local", "include_dashboard": False, "_temp_dir": str(folder)}
         else:
+            if ":" in address:
+                check_reachable(address)
             options["address"] = address
-        _start(options, "a local Ray" if address is None else f"the cluster at {address}", verbose=verbose)
+        import ray
+
+        _start(options, START_LIMITS_S if address is None else (None,))
         stack.callback(shut_down)
+        if not verbose:
+            log_worker_errors(_log_messages)
         head = ray.get_runtime_context().gcs_address
         stack.enter_context(watch_embedded_ray() if address is None else watch_head(head, check_reachable))
         _CONNECTED[address] = _inspect(address)
@@ -100,72 +98,69 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         yield _CONNECTED[address]
 
 
-def _start(options: Mapping[str, object], target: str, *, verbose: bool) -> None:
+def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
+    """Start or join Ray, again with the next limit if a local one is not up in time."""
     import ray
 
-    is_embedded = options["address"] == "local"
+    limit_s, *further = limits_s
+    limits = {
+        "RAY_gcs_server_port_wait_time_s": f"{limit_s}",
+        "RAY_raylet_start_wait_time_s": f"{limit_s}",
+        "RAY_agent_register_timeout_ms": f"{limit_s}000",
+    }
     try:
-        with own_handler(), contextlib.nullcontext() if verbose else _silent_stderr():
-            (_init_embedded if is_embedded else ray.init)(**options)
-    except Exception as error:
-        # Ray raises the bare class where a machine is too busy to start it in time.
+        with temporary_environment(limits if limit_s else {}), _own_handler():
+            forget_token()
+            with contextlib.nullcontext() if options["log_to_driver"] else _silent_stderr():
+                ray.init(**options)
+    except BaseException as error:
+        if limit_s:
+            is_slow = all(process.status() != psutil.STATUS_ZOMBIE for process in vital_processes().values())
+            further = further if is_slow else []
+            kill_descendants(os.getpid(), options["_temp_dir"])
+        # Ray raises the bare class if a machine is too busy to start it in time.
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):
             raise
-        remedy = (
-            "run again when this machine is less busy, or with more memory (`ulimit -v`)"
-            if is_embedded
-            else CHECK_ADDRESS
-        )
         reason = " ".join(str(error).split())
-        if reason.startswith("Version mismatch"):  # Ray lists the versions on lines of their own
-            remedy = "use the image of the cluster here too, or its versions of Ray and Python"
-        raise ClusterError(f"{target} cannot be used: {reason}; {remedy}") from error
+        if not further:
+            raise ClusterError(_describe_failure(options["address"], reason)) from error
+        log.info("Ray is started again: %s", reason)
+    else:
+        return
+    _start(options, further)
+
+
+def _describe_failure(address: str, reason: str) -> str:
+    if address == "local":
+        remedy = "run again when this machine is less busy, or with more memory (`ulimit -v`)"
+        return f"a local Ray cannot be used: {reason}; {remedy}"
+    remedy = CHECK_ADDRESS
+    if reason.startswith("Version mismatch"):
+        remedy = "use the image of the cluster here too, or its versions of Ray and Python"
+    return f"the cluster at {address} cannot be used: {reason}; {remedy}"
+
+
+@contextlib.contextmanager
+def _own_handler() -> Iterator[None]:
+    """Keep this process's handler of SIGTERM while Ray starts, which installs its own; native code does so as well."""
+    if threading.current_thread() is not threading.main_thread():  # Python lets no other install handlers
+        yield
+        return
+    handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
+    try:
+        yield
+    except SystemExit:  # raised by Ray's handler
+        signal.signal(signal.SIGTERM, handler)
+        signal.raise_signal(signal.SIGTERM)
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _log_messages(data: Mapping[str, Sequence[str]], **_: object) -> None:
-    """Log Ray's messages about dead workers and tasks, which it would print: the product reports what they mean."""
+    """Log Ray's messages about dead workers and tasks: the product reports what they mean."""
     for line in data["lines"]:
         log.info("Ray: %s", line)
-
-
-class _AbortedError(ConnectionError):
-    """A process that a node needs aborted before the node was up."""
-
-
-def _init_embedded(**options: object) -> None:
-    """Start Ray within `START_S`, up to `STARTS` times."""
-    import ray
-
-    deadline = time.monotonic() + START_S
-    for start in range(1, STARTS + 1):
-        try:
-            with embedded_nodes(partial(_patient, deadline), logs=bool(options["log_to_driver"])):
-                ray.init(**options)
-        except _AbortedError as error:
-            if start == STARTS or time.monotonic() > deadline:
-                raise
-            log.info("Ray is started again: %s", error)
-        else:
-            return
-
-
-def _patient(deadline: float, find: Callable[..., object], ended: Ended) -> Callable[..., object]:
-    """Let an embedded Ray start until `deadline`: its own limit is half a minute, too short on a busy machine."""
-
-    def get_node(*args: object) -> object:
-        while True:
-            try:
-                return find(*args)
-            except RuntimeError as error:  # the node is not up
-                if process := ended():
-                    name, status = process
-                    failure = _AbortedError if status == -signal.SIGABRT else ConnectionError
-                    raise failure(f"its {name} ended as it started") from error
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.1)
-
-    return get_node
 
 
 def _inspect(address: str | None) -> ClusterInfo:
@@ -196,7 +191,7 @@ def _embedded_settings() -> dict[str, str]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_gcs_server_port_wait_time_s": str(START_S),
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # a Ray that joins no cluster listens at the loopback address only
         "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.errors import ClusterError, RunCancelledError
-from cluster.ray_private import autoscaler_report, available_resources
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +95,10 @@ def node_selectors(sizes: Sequence[int], *, gpus: int = 0) -> dict[str, Any]:
 
 def _pack(nodes: Sequence[str], gpus: int) -> list[str]:
     """Return the nodes with the most free GPUs that together have `gpus`; [] where there are too few."""
-    available = available_resources() if gpus else {}
-    free = {node: int(available.get(node, {}).get("GPU", 0)) for node in nodes}
+    free = dict.fromkeys(nodes, 0)
+    if gpus and (status := _cluster_status()):
+        active = [*status.active_nodes, *status.idle_nodes]
+        free |= {node.node_id: int(node.available_resources().get("GPU", 0)) for node in active if node.node_id in free}
     packed: list[str] = []
     for node in sorted(nodes, key=lambda node: (-min(gpus, free[node]), free[node])):
         if gpus > 0 and free[node]:
@@ -130,14 +131,16 @@ def _alive(nodes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, float]]:
 
 
 def _has_pending_nodes() -> bool:
+    status = _cluster_status()
+    return bool(status and (status.pending_nodes or status.pending_launches))
+
+
+def _cluster_status() -> Any:
+    """Return what the autoscaler reports of the cluster; None if it does not respond."""
     import ray
     from ray.autoscaler.v2.sdk import get_cluster_status
 
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        report = autoscaler_report()
-        if report.get("pending_nodes") or report.get("pending_launches"):
-            return True
-    with contextlib.suppress(RuntimeError, TimeoutError, AttributeError, ray.exceptions.RayError):
-        status = get_cluster_status(ray.get_runtime_context().gcs_address)
-        return bool(status.pending_nodes or status.pending_launches)
-    return False
+    try:
+        return get_cluster_status(ray.get_runtime_context().gcs_address)
+    except (RuntimeError, TimeoutError, AttributeError, ray.exceptions.RayError):
+        return None

@@ -3,18 +3,20 @@
 Without it Ray's native code ends a driver whose raylet or head is gone: after a minute, with 1 and without a message.
 """
 
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+import psutil
+
 from cluster.errors import ClusterError
-from cluster.ray_private import embedded_node, kill_descendants
 from models.scratch import remove_held
 
 log = logging.getLogger(__name__)
@@ -34,8 +36,13 @@ def watch_embedded_ray() -> Iterator[None]:
 
     It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
     """
-    with _in_thread(_watch, embedded_node()):
+    with _in_thread(_watch, vital_processes()):
         yield
+
+
+def vital_processes() -> dict[str, psutil.Process]:
+    """Return the processes without which an embedded Ray ends, by their names in messages."""
+    return {VITAL[name]: child for child in psutil.Process().children() if (name := child.name()) in VITAL}
 
 
 @contextmanager
@@ -57,18 +64,28 @@ def _in_thread(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
         thread.join()
 
 
-def _watch(node: Any, stop: threading.Event) -> None:
+def kill_descendants(pid: int, argument: str = "") -> None:
+    """Kill the descendants of a process, with this text in their arguments if given."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for descendant in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if any(argument in text for text in descendant.cmdline()) or not argument:
+                    descendant.kill()
+
+
+def _watch(processes: Mapping[str, psutil.Process], stop: threading.Event) -> None:
     while not stop.wait(POLL_S):
-        dead = [(VITAL[kind], process.returncode) for kind, process in node.dead_processes() if kind in VITAL]
-        if dead:
-            name, code = dead[0]
+        for name, process in processes.items():
+            try:
+                code = process.wait(0)
+            except psutil.TimeoutExpired:
+                continue
             if code in SHUTDOWN_CODES and stop.wait(SHUTDOWN_S):
                 return
             end = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
             hint = ", possibly out of memory" if code == -signal.SIGKILL else ""
             log.error("Ray's %s %s%s. Run the same command again to resume.", name, end, hint)
             kill_descendants(os.getpid())
-            node.kill_all_processes(check_alive=False)
             remove_held()
             _exit()
 

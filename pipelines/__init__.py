@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pipelines.benchmarks import benchmark_names as benchmark_names
     from pipelines.benchmarks.base import BenchmarkDefinition as BenchmarkDefinition
     from pipelines.benchmarks.base import PromptInput as PromptInput
-    from pipelines.benchmarks.default_reporter import DefaultReporter as DefaultReporter
     from pipelines.benchmarks.human import HumanKind as HumanKind
     from pipelines.benchmarks.human import HumanLevel as HumanLevel
     from pipelines.benchmarks.layout import Fixed as Fixed
@@ -71,7 +70,6 @@ if TYPE_CHECKING:
 _MODULES: Final = {
     "pipelines.benchmarks": "benchmark benchmark_names",
     "pipelines.benchmarks.base": "BenchmarkDefinition PromptInput",
-    "pipelines.benchmarks.default_reporter": "DefaultReporter",
     "pipelines.benchmarks.human": "HumanKind HumanLevel",
     "pipelines.benchmarks.layout": "Fixed Rows TableDef",
     "pipelines.benchmarks.metrics_kernel.definitions": "Grouping Measure MetricDef estimates with_intervals",

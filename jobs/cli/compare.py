@@ -1,9 +1,12 @@
 """`vlmsweep compare`: what differs between two runs, or between a run and the papers."""
 
-from jobs.options import names, refuse
+from jobs.shared.commands import listed
+from jobs.shared.options import names, refuse
 from pipelines.errors import UsageError
+from pipelines.registry import extension
 
 
+@listed("Understand", "compare out OTHER_OUT")
 def compare(
     out_a: str,
     out_b: str | None = None,
@@ -21,7 +24,7 @@ def compare(
     json: bool = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
-    from jobs.render import show_comparison, show_reproduction
+    from jobs.shared.render import show_comparison, show_reproduction
     from pipelines.report.compare import compare as compared
     from pipelines.report.reproduction import MARGIN, load_reproduction
     from pipelines.storage.store import Store
@@ -30,20 +33,16 @@ def compare(
         if published and out_b is not None:
             raise UsageError("--published compares one output with the papers")
         refuse({"margin": margin is not None}, "only with OUT --published")
-        from jobs.decisions.explain import explain
-        from pipelines.decisions.explain.create import Selection
-        from pipelines.decisions.explain.readings import READINGS
-
-        selection = Selection(
-            metrics=names(metric),
-            benchmarks=names(benchmarks),
-            tasks=names(tasks),
-            settings=names(settings),
-            readings=names(reading) or READINGS,
+        selection = {"metrics": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings}
+        extension("explain_comparison")(
+            out_a,
+            "published" if published else out_b,
+            names(models),
+            {key: names(value) for key, value in {**selection, "readings": reading}.items() if value},
             data=data or "",
             tool=tool,
+            as_json=json,
         )
-        explain(out_a, "published" if published else out_b, selection, names(models), as_json=json)
         return
     flags = {"metric": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings, "reading": reading}
     refuse({**flags, "data": data, "from": tool}, "only with --explain; without it all that both scored is compared")

@@ -4,12 +4,14 @@ import time
 from typing import Final
 
 from jobs.cli.run import exit_code, print_result
-from jobs.output import print_line, results_only_on_stdout
-from jobs.progress import Progress
+from jobs.shared.commands import listed
+from jobs.shared.output import print_line, results_only_on_stdout
+from jobs.shared.progress import Progress
 
 _SHOWN_PHASE_S: Final = 5.0
 
 
+@listed("Set up", "demo --out demo-out")
 def demo(out: str = "demo-out", all_settings: bool = False, verbose: bool = False, json: bool = False) -> int:
     """Run all benchmarks on sample data with a tiny trained model and a baseline that guesses."""
     from jobs.demo.main import run_demo

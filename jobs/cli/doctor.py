@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from jobs.options import names, refuse
-from jobs.output import print_result, results_only_on_stdout
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.options import names, refuse
+from jobs.shared.output import print_result, results_only_on_stdout
+from jobs.shared.tables import table
 
 
+@listed("Set up", "doctor --models qwen2.5-vl-7b")
 def doctor(
     models: str | None = None,
     models_file: list[Path] | None = None,
@@ -45,7 +47,7 @@ def doctor(
 
 def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
     from jobs.eyes.run import HEADS, look, rows
-    from jobs.model_checks import checked_model
+    from jobs.shared.model_checks import checked_model
 
     name, spec = checked_model(name, models_files)
     with results_only_on_stdout():

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobs.options import refuse
-from jobs.output import print_result
-from jobs.progress import Progress
+from jobs.shared.commands import listed
+from jobs.shared.options import refuse
+from jobs.shared.output import print_result
+from jobs.shared.progress import Progress
 from models.errors import YamlFileError, suggest
 from pipelines.clean_text import counted
 from pipelines.errors import UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pipelines.storage.store import Store
 
 
+@listed("Set up", "ingest maia MAIA_FOLDER --data data")
 def ingest(
     benchmark: str,
     data: str,
@@ -88,7 +90,7 @@ def _checked_source(benchmark: str, source: str | None, name: str | None, data: 
 def _read_benchmark(
     benchmark: str, source: str, data: Store, column_map: Path | None, progress: Callable[[int], None]
 ) -> IngestResult:
-    from jobs.spec_builder import read_column_map
+    from jobs.shared.spec_builder import read_column_map
     from pipelines.benchmarks import benchmark as by_name
     from pipelines.ingest.ingest import ingest_benchmark
     from pipelines.ingest.source_folder import Folder

@@ -5,9 +5,10 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.options import refuse
-from jobs.output import print_json, print_line, print_result, terminal_width
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.options import refuse
+from jobs.shared.output import print_json, print_line, print_result, terminal_width
+from jobs.shared.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
 
@@ -15,6 +16,7 @@ _LISTS = ("benchmarks", "models", "settings")
 _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is there
 
 
+@listed("Set up", "list models")
 def list_(
     what: str, models_file: list[Path] | None = None, check: bool = False, wide: bool = False, json: bool = False
 ) -> None:
@@ -39,7 +41,7 @@ def list_(
 
 def _print_models(headers: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
     from jobs.dry_run.gpu_memory import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
-    from jobs.model_checks import by_reason
+    from jobs.shared.model_checks import by_reason
 
     count = len(headers) - 1 if wide else DEFAULT_MODEL_HEADS
     print_line(table(headers[:count], [row[:count] for row in rows], main=MAIN_MODEL_HEADS))

@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from jobs.flags import ReportFlags, ScoreFlags, StressFlags, SweepFlags
-from jobs.options import refuse, takes
-from jobs.output import print_error, print_json, print_line, results_only_on_stdout
-from jobs.progress import Progress
+from jobs.shared.commands import listed
+from jobs.shared.flags import ReportFlags, ScoreFlags, SweepFlags
+from jobs.shared.options import refuse, takes
+from jobs.shared.output import print_error, print_json, print_line, results_only_on_stdout
+from jobs.shared.progress import Progress
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec, Stage
+    from pipelines.storage.store import Store
     from pipelines.sweep.result import SweepResult
 
+Further: TypeAlias = "Callable[[Store], tuple[Mapping[str, Any], Iterable[str]]]"
+"""From an output, what a command adds to the result: keys of its JSON, and lines."""
+_SWEEP: Final = "--models qwen2.5-vl-7b --benchmarks maia --data data --out out"
 
+
+@listed("Evaluate", f"run {_SWEEP} --limit 100")
 @takes(SweepFlags)
 def run(flags: SweepFlags) -> int:
     """Evaluate models: predict, score and report. Run the same command again to resume."""
-    return _run_stages(flags, "predict", "score", "report")
+    return run_stages(flags, "predict", "score", "report")
 
 
+@listed("Evaluate", f"predict {_SWEEP}")
 @takes(SweepFlags)
 def predict(flags: SweepFlags) -> int:
     """Generate answers only, without scoring.
 
     Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --human have no effect.
     """
-    return _run_stages(flags, "predict")
+    return run_stages(flags, "predict")
 
 
+@listed("Evaluate", f"score {_SWEEP} --judge qwen2.5-7b")
 @takes(ScoreFlags)
 def score(flags: ScoreFlags) -> int:
     """Score the predictions in --out, or import answers, score and report them.
@@ -42,8 +51,8 @@ def score(flags: ScoreFlags) -> int:
     """
     if flags.predictions is None:
         refuse({"from": flags.tool}, "names the harness that wrote --predictions, which is missing")
-        return _run_stages(flags, "score")
-    from jobs.spec_builder import external_spec
+        return run_stages(flags, "score")
+    from jobs.shared.spec_builder import external_spec
     from pipelines.sweep.external import score_external
 
     with _checking(as_json=flags.json) as progress:
@@ -58,6 +67,7 @@ def score(flags: ScoreFlags) -> int:
     return print_result(result, spec, as_json=flags.json)
 
 
+@listed("Evaluate", f"report {_SWEEP}")
 @takes(ReportFlags)
 def report(flags: ReportFlags) -> int:
     """Write the report of OUT again, for --models or for all that OUT holds.
@@ -69,7 +79,7 @@ def report(flags: ReportFlags) -> int:
     if not flags.out:
         raise UsageError("report: name the output, as in `vlmsweep report OUT`")
     if flags.models:
-        return _run_stages(flags, "report")
+        return run_stages(flags, "report")
     fields = ("benchmarks", "tasks", "settings", "limit", "captioner", "until", "prompts", "batch")
     selections = {name: getattr(flags, name) for name in fields} | {
         "sample-id": flags.sample_ids,
@@ -80,7 +90,7 @@ def report(flags: ReportFlags) -> int:
     if unused := [f"--{flag}" for flag, value in selections.items() if value]:
         text = "%s: without effect, because a report without --models is of all that OUT holds"
         logging.getLogger("vlmsweep").warning(text, ", ".join(unused))
-    from jobs.spec_builder import report_spec
+    from jobs.shared.spec_builder import report_spec
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.run import report_again
 
@@ -93,18 +103,9 @@ def report(flags: ReportFlags) -> int:
     return print_result(result, spec, as_json=flags.json)
 
 
-@takes(StressFlags)
-def stress(flags: StressFlags) -> int:
-    """Re-run under perturbed inputs and show which rankings and differences change.
-
-    Accepts the flags of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
-    the same command again to do what is missing.
-    """
-    return _run_stages(flags, "predict", "score", "report")
-
-
-def _run_stages(flags: SweepFlags, *names: str) -> int:
-    from jobs.spec_builder import build_run_spec
+def run_stages(flags: SweepFlags, *names: str, further: Further | None = None) -> int:
+    """Run stages of a sweep, print its result with what `further` adds, and return the exit code."""
+    from jobs.shared.spec_builder import build_run_spec
     from pipelines.plan.run_manifest import load_existing_run
     from pipelines.plan.run_spec import Stage
     from pipelines.storage.backend import is_remote
@@ -120,7 +121,7 @@ def _run_stages(flags: SweepFlags, *names: str) -> int:
             load_existing_run(Store(spec.out))
         with results_only_on_stdout():
             result = run_sweep(spec, stages=stages, progress=progress)
-    return print_result(result, spec, as_json=flags.json)
+    return print_result(result, spec, as_json=flags.json, further=further)
 
 
 def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
@@ -141,26 +142,24 @@ def _checking(*, as_json: bool) -> Progress:
     return progress
 
 
-def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool) -> int:
+def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool, further: Further | None = None) -> int:
     """Print the result of a sweep and return the exit code."""
-    from jobs.decisions.render import stress_lines
-    from jobs.render import failure_lines, headline, summary
-    from pipelines.report.stress.changes import load_stress
+    from jobs.shared.render import failure_lines, headline, summary
     from pipelines.storage.store import Store
     from pipelines.sweep.failure_reasons import failure_reasons
 
     out = Store(spec.out)
-    stressed = load_stress(out) if spec.stress and result.report else []
+    more, lines = further(out) if further else ({}, ())
     judges = [name for name, _ in spec.judges] if result.judge_failed else []
     reasons = failure_reasons(out, result.counts, judges)
     for warning in (*result.warnings, *result.unavailable):
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
         failures = [asdict(reason) for reason in reasons]
-        print_json({**summary(result), "failures": failures, **({"stress": stressed} if spec.stress else {})})
+        print_json({**summary(result), "failures": failures, **more})
     else:
         print_line(headline(result))
-        for line in stress_lines(stressed):
+        for line in lines:
             print_line(line)
         for line in failure_lines(reasons):
             print_error(line)

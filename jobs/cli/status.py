@@ -4,8 +4,9 @@ import time
 from datetime import UTC, datetime
 from typing import Final
 
-from jobs.output import clear_screen, print_json, print_line
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.output import clear_screen, print_json, print_line
+from jobs.shared.tables import table
 from pipelines.progress import span
 
 WATCH_S = 5.0
@@ -13,6 +14,7 @@ _HEADS: Final = ("model", "benchmark", "task", "setting", "requests", "pending",
 _TOTALS: Final = (("done", "failed"), ("pending", "running"))
 
 
+@listed("Evaluate", "status out")
 def status(uri: str, watch: bool = False, json: bool = False) -> None:
     """Show the progress of a run, once or until it is done."""
     from pipelines.sweep.status import status_rows

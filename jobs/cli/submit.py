@@ -8,14 +8,19 @@ import hashlib
 import re
 from pathlib import Path
 
-from jobs.flags import SubmitFlags
-from jobs.options import takes
-from jobs.output import print_json, print_result, write_error
+from jobs.shared.commands import listed
+from jobs.shared.flags import SubmitFlags
+from jobs.shared.options import takes
+from jobs.shared.output import print_json, print_result, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
 
 
+@listed(
+    "Evaluate",
+    "submit --models qwen2.5-vl-7b --benchmarks maia --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265",
+)
 @takes(SubmitFlags, without=("dry_run",))
 def submit(flags: SubmitFlags) -> int:
     """Run a sweep as a job of a Ray cluster, and show its log.
@@ -94,7 +99,7 @@ def _stop(address: str, name: str, *, as_json: bool) -> int:
 
 def _check(flags: SubmitFlags) -> None:
     """Check names and values on this machine before anything is sent."""
-    from jobs.spec_builder import validate_remote_flags
+    from jobs.shared.spec_builder import validate_remote_flags
 
     validate_remote_flags(flags)
     if flags.code not in ("here", "image"):

@@ -3,16 +3,18 @@
 from typing import Any
 
 from jobs.finetune.flags import FinetuneFlags
-from jobs.options import takes
-from jobs.output import print_result, results_only_on_stdout
+from jobs.shared.commands import listed
+from jobs.shared.options import takes
+from jobs.shared.output import print_result, results_only_on_stdout
 
 
+@listed("Set up", "finetune vflute --variant vf --data VFLUTE_FOLDER --out tuned")
 @takes(FinetuneFlags)
 def finetune(flags: FinetuneFlags) -> int:
     """Fine-tune V-FLUTE's models with LoRA. Run the same command again to resume a training that was interrupted."""
     from jobs.finetune.progress import TrainingProgress
+    from jobs.finetune.run import finetune as run_training
     from jobs.finetune.spec import build_finetune_spec
-    from pipelines.finetune.run import finetune as run_training
 
     spec = build_finetune_spec(flags)
     with results_only_on_stdout():

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from jobs.finetune.flags import FinetuneFlags
-from jobs.model_checks import ModelChecks, named_model, refuse_unable
-from jobs.spec_builder import checked_location
+from jobs.finetune.records import VARIANTS, FinetuneSpec, Variant
+from jobs.finetune.settings import MemorySettings, TrainingSettings
+from jobs.shared.model_checks import ModelChecks, named_model, refuse_unable
+from jobs.shared.spec_builder import checked_location
 from models.environment import ray_address
-from models.finetuning.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
 from pipelines.benchmarks import unknown_name
 from pipelines.errors import UsageError
-from pipelines.finetune.records import VARIANTS, FinetuneSpec, Variant
 
 _WITHOUT_FLAG: Final = frozenset(("max_grad_norm", "adam_betas", "adam_epsilon"))
 

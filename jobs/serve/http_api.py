@@ -14,7 +14,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from jobs.serve.auth import is_authorized
 from jobs.serve.chat_api import (
     MAX_PIXELS,
     BadRequestError,
@@ -27,6 +26,7 @@ from jobs.serve.chat_api import (
     model_list,
     read_chat,
 )
+from jobs.shared.auth import is_authorized
 from models.messages import Answer, Failure, Frames
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder

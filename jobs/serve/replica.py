@@ -1,13 +1,13 @@
 """One engine in one replica of Ray Serve."""
 
 import asyncio
+import importlib
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from cluster.ray_private import serve_replica_at_loopback
 from jobs.serve.chat_api import ChatRequest
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media
 from models.spec import ModelSpec
@@ -28,7 +28,7 @@ class ModelReplica:
         from pipelines.predict.job_state import replica_gpus
 
         if is_embedded:
-            serve_replica_at_loopback()
+            _listen_at_loopback()
         self._fatal = self._broken = ""
         self._name, self._spec = name, spec
         self._numbers = itertools.count()
@@ -133,6 +133,13 @@ class ModelReplica:
             log.exception("a request failed")  # it alone: the server continues
             failure = Failure(type=type(error).__name__, message=str(error))
         return {call_id: outcomes.get(call_id, failure) for call_id in calls}
+
+
+def _listen_at_loopback() -> None:
+    """Let the replica of Ray Serve that this process becomes open its port, which other deployments use, here only."""
+    module = importlib.import_module("ray.serve._private.replica")
+    add_port: Callable[[object, str], int] = module.add_port_to_grpc_server
+    setattr(module, "add_port_to_grpc_server", lambda server, _: add_port(server, "127.0.0.1:0"))  # noqa: B010 - private
 
 
 def _while(is_wanted: Callable[[], bool], replies: Iterable[CallReply]) -> Iterator[CallReply]:

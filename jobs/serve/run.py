@@ -7,13 +7,13 @@ import socket
 from contextlib import ExitStack, suppress
 
 from cluster.connection import connect
-from jobs.flags import ServeFlags
-from jobs.output import print_result, results_only_on_stdout
-from jobs.serve.auth import key_hash
 from jobs.serve.chat_api import Bounds
 from jobs.serve.deployment import serving
 from jobs.serve.http_api import OpenAIApi
-from jobs.web import listen, run_app
+from jobs.shared.auth import key_hash
+from jobs.shared.flags import ServeFlags
+from jobs.shared.output import print_result, results_only_on_stdout
+from jobs.shared.web import listen, run_app
 from models.environment import ray_address, secret
 from models.spec import ModelSpec
 from pipelines.errors import UsageError

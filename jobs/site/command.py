@@ -3,10 +3,12 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from jobs.options import names
-from jobs.output import print_result
+from jobs.shared.commands import listed
+from jobs.shared.options import names
+from jobs.shared.output import print_result
 
 
+@listed("Share", "site out --to site")
 def site(
     out: list[str],
     to: str,

@@ -3,15 +3,17 @@
 import re
 import shlex
 from dataclasses import fields
+from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jobs.flags import SweepFlags
-from jobs.options import row_of
+from jobs.shared.flags import SweepFlags
+from jobs.shared.options import row_of
 from models.guards.regular_files import read_regular
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
+from pipelines.registry import OURS
 from pipelines.storage.backend import is_remote
 
 PACKAGES = ("cluster", "jobs", "models", "pipelines")
@@ -48,13 +50,21 @@ def _flag_arguments(option: str, value: Any) -> list[str]:
 
 
 def stage(flags: SweepFlags, folder: Path, *, code: str) -> None:
-    """Copy into a folder what is sent: code unless the image has it, and the files that the flags name."""
+    """Copy into a folder what is sent: code unless the image has it, and the files that the flags name.
+
+    With the code goes what it registers, so that a cluster without it, or with another version, finds it.
+    """
     if code == "here":
         for package in PACKAGES:
             root = Path(str(files(package)))
             for path in sorted(root.rglob("*")):
                 if path.is_file() and path.suffix in SENT_SUFFIXES and not _is_hidden(path.relative_to(root)):
                     _copy(path, folder / package / path.relative_to(root))
+        ours = distribution(OURS)
+        metadata = folder / f"{OURS}-{ours.version}.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {OURS}\nVersion: {ours.version}\n")
+        (metadata / "entry_points.txt").write_text(ours.read_text("entry_points.txt") or "")
     _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
     for i, path in enumerate(flags.models_file or ()):
         _copy(path, folder / _models_path(i, path))

@@ -9,14 +9,13 @@ import csv
 import io
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.prompt_templates import load_facts
-from pipelines.benchmarks.records import HUMAN_SPLIT, HUMAN_VERDICT, HUMAN_VOTES, Metric, Sample, person
+from pipelines.benchmarks.people.annotation import AnnotationForm
+from pipelines.benchmarks.records import HUMAN_SPLIT, HUMAN_VERDICT, HUMAN_VOTES, Metric, Row, Sample, person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
 
@@ -58,10 +57,10 @@ class HumanKind:
     may_be_empty: tuple[str, ...] = ()
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)  # column -> values
     read: Callable[[HumanRow], HumanRow] = lambda row: row  # in our names; ValueError with what is wrong
-    sample: Callable[[HumanRow], str] | None = None  # id of the sample that must be in the data
+    sample: str = ""  # column with the id of the sample that must be in the data
     sample_noun: str = "sample"
-    answer: Callable[[HumanRow], Mapping[str, str]] | None = None
-    """Task, setting, variant and output of a person's answer; None where rows are no answers."""
+    answer: Mapping[str, str] = field(default_factory=dict)
+    """Task, setting, variant and output of a person's answer, with places for columns; empty if rows are no answers."""
     label: Callable[[HumanRow], OutputKey | None] | None = None
     """The model's output that a row labels as right or wrong, None for none; None where rows are no labels."""
     label_column: str = ""  # of `1` or `0`
@@ -83,19 +82,6 @@ class HumanKind:
             if row[column] not in (*values, last):
                 raise ValueError(f"{column} is {row[column]!r}, expected {', '.join(values)} or {last}")
         return row
-
-
-def human_kind(package: str, name: str, **fields: Any) -> HumanKind:
-    """Return a kind of file of a package's `people.yaml`, which has the fields of `HumanKind` that are words.
-
-    There `sample` names the column with the sample's id, and texts of `answer` have places for columns.
-    """
-    entry: dict[str, Any] = load_facts(package, "people.yaml")["kinds"][name]
-    if "sample" in entry:
-        entry["sample"] = itemgetter(entry["sample"])
-    if answer := entry.pop("answer", None):
-        fields = {"answer": lambda row: {name: text.format_map(row) for name, text in answer.items()}, **fields}
-    return HumanKind(name=name, **entry, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +130,10 @@ class HumanBaseline:
     agreement_headings: ClassVar[Mapping[str, str]] = {}
     """Task -> its name in the table of agreement, where people's answers can be equal."""
 
+    def annotation_form(self, _samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm | None:
+        """Return what people are asked about samples and models' answers, from which forms are drawn."""
+        return None
+
     def reference_values(self, _results: Results, /) -> list[HumanLevel]:
         """Return human figures for the joint comparison."""
         return []
@@ -173,7 +163,7 @@ class HumanBaseline:
         """Check a file row by row; raise ValueError `line N: ...` with what is wrong and what is expected."""
         file = self.kind(kind)
         for line, row in file.rows(text):
-            if file.sample is not None and (name := file.sample(row)) not in samples:
+            if file.sample and (name := row[file.sample]) not in samples:
                 raise ValueError(f"line {line}: the data has no {file.sample_noun} {name!r}")
             if person(row[file.person]) == POOLED:
                 raise ValueError(f"line {line}: {row[file.person]!r} stands for all people; give this one another code")
@@ -182,11 +172,13 @@ class HumanBaseline:
     def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
         """Return a file as rows of a predictions file, a model `human:NAME` an annotator; none without answers."""
         file = self.kind(kind)
-        if file.answer is None or file.sample is None:
-            return []
+        texts = {**file.answer, "sample_id": f"{{{file.sample}}}"}
         return [
-            human_prediction(self.name, row[file.person], sample_id=file.sample(row), **file.answer(row))
+            human_prediction(
+                self.name, row[file.person], **{name: text.format_map(row) for name, text in texts.items()}
+            )
             for _, row in file.rows(text)
+            if file.answer
         ]
 
     def output_labels(self, files: Mapping[str, str], /) -> dict[OutputKey, dict[str, float]]:

@@ -23,7 +23,7 @@ from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.paired import holm
 from pipelines.report.measured import Measured
-from pipelines.report.tables.worded import worded
+from pipelines.report.worded import worded
 
 _REACH: Final = 0.02  # half width for which the table has the labels needed
 _NOT_EVEN: Final = "not even with all labelled"

@@ -14,10 +14,10 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.nightly.items import CellKey, ItemScores
+from jobs.nightly.judge_evidence import JudgeEvidence
+from jobs.nightly.regressions import Change, Level, compare_nights
 from pipelines.metrics.intervals import FloatArray
-from pipelines.nightly.items import CellKey, ItemScores
-from pipelines.nightly.judge_evidence import JudgeEvidence
-from pipelines.nightly.regressions import Change, Level, compare_nights
 from tests.bench.results import heads, row
 
 YEAR: Final = 365

@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
+from jobs.analysis.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p
+from jobs.analysis.items.statistics import rest_shares, suspicions
 from pipelines.decisions.evidence import Evidence
 from pipelines.decisions.gate import Claim, Decision, LineResult, decide
-from pipelines.decisions.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p
-from pipelines.decisions.items.statistics import rest_shares, suspicions
 from tests.bench.nightly_simulation import simulate_nightly
 from tests.bench.results import heads, row
 from tests.support.interval_simulation import Case, cases, coverage, intervals

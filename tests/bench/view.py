@@ -19,8 +19,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from jobs.view.outputs import open_outputs
 from jobs.view.run import viewer
+from pipelines.samples.outputs import open_outputs
 from pipelines.schemas import PREDICTIONS, SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store

@@ -11,10 +11,10 @@ import pytest
 
 from cluster.connection import connect
 from jobs.cli.main import run
+from jobs.nightly.history import PAGE, History
+from jobs.nightly.records import NightlyResult
+from jobs.nightly.run import run_night
 from models.spec import ModelSpec
-from pipelines.nightly.history import PAGE, History
-from pipelines.nightly.records import NightlyResult
-from pipelines.nightly.run import run_night
 from pipelines.plan.run_spec import FailureBudget, RunSpec
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from cluster.connection import ClusterInfo, connect, temporary_environment
-from cluster.ray_private import embedded_node
 from models.spec import FaultInjection, ModelSpec
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.context import SweepContext
@@ -154,7 +153,6 @@ def test_fault_costs_no_row_but_those_that_cause_it(
 def test_pause_of_the_loaders_ends_no_replica(local_ray: ClusterInfo, maia_data: str, tmp_path: Path) -> None:
     job = job_of(maia_data, tmp_path / "out", replicas=3, call_s=0.01, units=24, pause_s=8.0)
     receipts: list[Receipt] = []
-    assert {*embedded_node().all_processes} == {"gcs_server", "raylet"}  # no dashboard, no monitors
     run_units(job, replace(local_ray, cpus=4.0), receipts.append)
     assert len({receipt.part for receipt in receipts}) == 24
     assert len({receipt.replica for receipt in receipts}) <= 3, "a replica that ended was loaded again"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from jobs.analysis.explain.rows import read_entry
 from models.spec import FaultInjection, ModelSpec
-from pipelines.decisions.explain.rows import read_entry
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore

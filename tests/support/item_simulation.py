@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.leaderboard.ranks import PairReader, rank_ranges
+from jobs.leaderboard.rows import LeaderboardRow
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.leaderboard.ranks import PairReader, rank_ranges
-from pipelines.leaderboard.rows import LeaderboardRow
 
 OPTIONS = 4
 Simulated: TypeAlias = tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]

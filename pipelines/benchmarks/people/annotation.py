@@ -2,15 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import MediaRef
 
 YES_NO: Final = (("1", "Yes"), ("0", "No"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """One column of a row: a choice, or without options a line of text."""
 
@@ -20,13 +19,13 @@ class Question:
     shown_if: tuple[str, str] | None = None  # column and value of an earlier question; hidden, the value is ''
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AnnotationPart:
-    """What becomes one row: fixed fields, texts to read, and questions."""
+    """What becomes one row: fixed fields, questions, and texts to read."""
 
     fields: Mapping[str, str]
-    texts: Sequence[tuple[str, str]] = ()  # heading and text
     questions: Sequence[Question]
+    texts: Sequence[tuple[str, str]] = ()  # heading and text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,15 +50,9 @@ class AnnotationForm:
     """The items of a benchmark from which forms are drawn, and the kind of human file that they save."""
 
     kind: str
-    annotator: str  # column of the person's code
     title: str
     instructions: Sequence[str]
     items: Sequence[AnnotationItem]
     default_strata: Sequence[str]
+    annotator: str = "annotator"  # column of the person's code
     preferred: str = ""  # column that is 1 for the best part of an item and else 0, where that is asked
-
-
-def packaged_form(package: str, items: Sequence[AnnotationItem]) -> AnnotationForm:
-    """Return the form of a package, whose words are in its `people.yaml`."""
-    words: dict[str, Any] = load_facts(package, "people.yaml")["form"]
-    return AnnotationForm(items=items, **words)

@@ -1,8 +1,10 @@
 """Errors of a Ray that cannot be started."""
 
+import ctypes
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import NoReturn
 import pytest
 import ray
 
+from cluster import connection
 from cluster.connection import connect
 from cluster.errors import ClusterError
 
@@ -26,6 +29,58 @@ def test_slow_ray_start_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPa
     failing(Exception("The current node timed out during startup."), monkeypatch)
     with pytest.raises(ClusterError, match=r"a local Ray cannot be used: .*timed out.* less busy"), connect(None):
         pass
+
+
+def test_start_that_fails_is_tried_again_with_a_longer_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first start has left behind is killed, as the raylet that came late."""
+    limits, late = list[str](), list[subprocess.Popen[bytes]]()
+
+    def init(*, _temp_dir: str, **_: object) -> NoReturn:
+        limits.append(os.environ["RAY_raylet_start_wait_time_s"])  # noqa: SIM112  as Ray spells it
+        assert not late or late[0].wait(60) == -signal.SIGKILL
+        late.append(subprocess.Popen(["sh", "-c", "sleep 60; exit", _temp_dir]))
+        raise Exception("The current node timed out during startup.")  # noqa: TRY002  as Ray does
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ClusterError), connect(None):
+        pass
+    assert limits == ["45", "150"]
+    assert late[1].wait(60) == -signal.SIGKILL
+
+
+def test_start_whose_raylet_has_ended_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "raylet").symlink_to("/bin/sh")
+    starts = list[subprocess.Popen[bytes]]()
+
+    def init(**_: object) -> NoReturn:
+        starts.append(subprocess.Popen([tmp_path / "raylet", "-c", "exit 1"]))
+        os.waitid(os.P_PID, starts[-1].pid, os.WEXITED | os.WNOWAIT)
+        raise ConnectionError
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(ClusterError), connect(None):
+        pass
+    assert [process.wait() for process in starts] == [1]
+
+
+def test_native_handler_of_sigterm_is_replaced_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    received = list[int]()
+
+    def init(**_: object) -> NoReturn:
+        ctypes.CDLL(None).signal(signal.SIGTERM, ctypes.c_void_p(1))  # SIG_IGN, past Python
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == []
+        raise KeyError("enough")
+
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    monkeypatch.setattr(ray, "init", init)
+    try:
+        with pytest.raises(KeyError), connect(None):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert received == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_cluster_with_another_ray_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +129,7 @@ def test_paths_of_ray_sockets_are_short_enough(length: int, monkeypatch: pytest.
 
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)  # the largest of Linux
+    monkeypatch.setattr(connection, "vital_processes", dict)
     temporary.mkdir(exist_ok=True)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with pytest.raises(KeyError), connect(None):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -172,7 +173,9 @@ def test_replicas_that_share_gpus_take_the_fewest_nodes(
 
     nodes = [{"NodeID": name, "Alive": True, "Resources": {"GPU": float(1 if name < "d" else 8)}} for name in "abcd"]
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    free = {"a": {"GPU": 1.0}, "b": {"GPU": 1.0}, "c": {"GPU": 1.0}, "d": {"GPU": 6.0}}
-    monkeypatch.setattr(placement, "available_resources", lambda: free)
+    free = [SimpleNamespace(node_id=name, available_resources=lambda gpus=gpus: {"GPU": gpus})
+            for name, gpus in {"a": 1.0, "b": 1.0, "c": 1.0, "d": 6.0}.items()]  # fmt: skip
+    status = SimpleNamespace(active_nodes=free[2:], idle_nodes=free[:2])
+    monkeypatch.setattr(placement, "_cluster_status", lambda: status)
     selector = placement.node_selectors(sizes, gpus=gpus)["label_selector"]
     assert selector == {"ray.io/node-id": packed}

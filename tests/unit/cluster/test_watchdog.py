@@ -1,35 +1,35 @@
 """A dead Ray ends the process; a healthy one, or one without a dispensable part, does not."""
 
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
+from cluster import watchdog
 from models.scratch import make_scratch
 
 CODE = """
-import logging, sys, time
-import ray
+import logging, subprocess, sys, time
 from pathlib import Path
-from types import SimpleNamespace as Some
 from cluster import watchdog
 from models.scratch import hold_scratch
 
-class Node:
-    def dead_processes(self):
-        return [(sys.argv[1], Some(returncode=int(sys.argv[2])))]
-
-    def kill_all_processes(self, check_alive):
-        print("all processes are killed")
-
+name, end, files, watch_s, shutdown_s = sys.argv[1:]
 logging.basicConfig()
-watchdog.POLL_S = 0.05
-watchdog.SHUTDOWN_S = float(sys.argv[5])
-ray._private.worker._global_node = Node()
-hold_scratch(Path(sys.argv[3]))
+watchdog.POLL_S, watchdog.SHUTDOWN_S = 0.05, float(shutdown_s)
+Path(files, name).symlink_to("/bin/sh")
+process = subprocess.Popen([Path(files, name), "-c", "read line; " + end], stdin=subprocess.PIPE)
+sleeper = subprocess.Popen(["sleep", "240"])
+print(sleeper.pid, flush=True)
+hold_scratch(Path(files))
 with watchdog.watch_embedded_ray():
-    time.sleep(float(sys.argv[4]))
+    process.stdin.close()
+    time.sleep(float(watch_s))
+sleeper.kill()
 print("the block is over")
 """
 
@@ -61,33 +61,46 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("process", "code", "message"),
+    ("process", "end", "message"),
     [
-        (
-            "raylet",
-            -9,
-            "Ray's raylet was ended by SIGKILL, possibly out of memory. Run the same command again to resume.",
-        ),
-        ("raylet", -15, "Ray's raylet was ended by SIGTERM. Run the same command again to resume."),
-        ("gcs_server", 1, "Ray's head ended with exit code 1. Run the same command again to resume."),
+        ("raylet", "kill -9 $$", "Ray's raylet was ended by SIGKILL, possibly out of memory."),
+        ("raylet", "kill -15 $$", "Ray's raylet was ended by SIGTERM."),
+        ("gcs_server", "exit 1", "Ray's head ended with exit code 1."),
     ],
 )
-def test_dead_ray_process_ends_the_driver_with_3(process: str, code: int, message: str, tmp_path: Path) -> None:
+def test_dead_ray_process_ends_the_driver_with_3(process: str, end: str, message: str, tmp_path: Path) -> None:
     files = make_scratch(str(tmp_path))
-    result = run(process, str(code), str(files), "240", "0.1")
+    result = run(process, end, str(files), "240", "0.1")
     assert result.returncode == 3
-    assert message in result.stderr
-    assert result.stdout == "all processes are killed\n"
+    assert f"{message} Run the same command again to resume." in result.stderr
     assert not files.exists()
+    status = Path("/proc", result.stdout.strip(), "stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z", "other children are killed"
 
 
 @pytest.mark.parametrize(
-    ("process", "code"), [("log_monitor", "-9"), ("raylet", "-15"), ("raylet", "-1"), ("gcs_server", "0")]
+    ("process", "end"),
+    [("log_monitor", "kill -9 $$"), ("raylet", "kill -15 $$"), ("raylet", "kill -1 $$"), ("gcs_server", "exit 0")],
 )
-def test_other_and_orderly_ends_are_ignored(process: str, code: str, tmp_path: Path) -> None:
-    result = run(process, code, str(tmp_path), "0.5", "240")
-    assert (result.returncode, result.stdout) == (0, "the block is over\n")
+def test_other_and_orderly_ends_are_ignored(process: str, end: str, tmp_path: Path) -> None:
+    result = run(process, end, str(tmp_path), "0.5", "240")
+    assert (result.returncode, result.stdout.split("\n", 1)[1]) == (0, "the block is over\n")
     assert tmp_path.exists()
+
+
+@pytest.mark.parametrize(("argument", "is_killed"), [("", True), ("60", True), ("never", False)])
+def test_descendants_are_killed(argument: str, is_killed: bool, tmp_path: Path) -> None:
+    """The kernel keeps 15 bytes of a name, and may cut within a character."""
+    program = shutil.copy(shutil.which("sleep") or "", tmp_path / ("\N{LATIN SMALL LETTER E WITH ACUTE}" * 8))
+    with subprocess.Popen(["sh", "-c", '"$0" 60; exit $?', program]) as shell:
+        while not (children := psutil.Process(shell.pid).children()) or "60" not in children[0].cmdline():
+            assert shell.poll() is None
+        watchdog.kill_descendants(shell.pid, argument)
+        if is_killed:
+            assert shell.wait(60) == 128 + signal.SIGKILL
+        else:
+            assert children[0].is_running()
+            children[0].kill()
 
 
 def watch_head(answers: str, max_absence_s: float, pings: int) -> subprocess.CompletedProcess[str]:

@@ -1,6 +1,6 @@
 """Human baseline of V-FLUTE: the published one (99 rows, unknown which), and labels and judgements from files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
@@ -9,17 +9,25 @@ import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, HumanLevel, Reduce, gap_metric, human_kind, human_metric
+from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, HumanKind, HumanLevel, Reduce, gap_metric, human_metric
 from pipelines.benchmarks.metrics_kernel.definitions import mean_of, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
+from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.benchmarks.people.baseline import FileBaseline
 from pipelines.benchmarks.people.comparison import mean_metrics
-from pipelines.benchmarks.records import Metric, Sample, person_name
+from pipelines.benchmarks.records import Metric, Row, Sample, person_name
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table
+from pipelines.benchmarks.vflute.answers import parse_as_authors
 from pipelines.benchmarks.vflute.facts import GROUPS, HUMAN, LABELS, SETTINGS, SUBSETS, TASK
 from pipelines.benchmarks.vflute.metrics import f1_metric, right_at, setting_rows
-from pipelines.benchmarks.vflute.people.judgement_study import JUDGEMENTS, parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.people.judgement_study import (
+    ERRORS,
+    JUDGEMENTS,
+    parse_study,
+    study_figures,
+    study_tables,
+)
 from pipelines.metrics.f1 import koehn_p
 
 _F1: Final = "f1_at_0"
@@ -35,10 +43,40 @@ class VfluteHumanBaseline(FileBaseline):
 
     name = "vflute"
     title = "V-FLUTE"
-    kinds = (human_kind(__package__, "labels"), JUDGEMENTS)
+    kinds = (
+        HumanKind(
+            name="labels",
+            columns=("id", "annotator", "label"),
+            about="A person's label of a row: entailment or contradiction.",
+            item=("id",),
+            values={"label": tuple(LABELS)},
+            sample="id",
+            sample_noun="row",
+            answer={"task": TASK, "setting": "label-only", "output": "{label}"},
+        ),
+        JUDGEMENTS,
+    )
     agreement_headings: ClassVar = {TASK: "Labels"}
     people_columns: ClassVar = {"F1@0": Key(_F1, TASK), "Accuracy": Key("accuracy", TASK)}
     people_settings = SETTINGS
+
+    def annotation_form(self, _samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+        """Return a form with one item per sample: the explanations of all systems; its answers are `judgements`."""
+        by_sample: dict[str, list[Row]] = {}
+        for row in rows:
+            if row.setting != "label-only":
+                by_sample.setdefault(row.sample.sample_id, []).append(row)
+        return AnnotationForm(
+            kind="judgements",
+            title="V-FLUTE: are the explanations adequate?",
+            instructions=(
+                "An adequate explanation tells correctly and completely why the picture entails or contradicts it.",
+                "Systems are not named, and their order changes from item to item.",
+            ),
+            items=[_item(rows) for rows in by_sample.values()],
+            default_strata=("subset", "label"),
+            preferred="preferred",
+        )
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return macro F1 of labels, for the whole and each subset; of F1@53 and F1@60 people have none."""
@@ -160,4 +198,24 @@ def _labelled(rows: ScoredRows, labels: Mapping[str, str]) -> ScoredRows:
     return part.with_columns(person_right=numbers == part["entailment"])
 
 
-HUMAN_BASELINE: Final = VfluteHumanBaseline()
+def _item(rows: Sequence[Row]) -> AnnotationItem:
+    sample = rows[0].sample
+    return AnnotationItem(
+        item_id=sample.sample_id,
+        strata={"subset": sample.subset, "category": sample.category, "label": str(sample.data["label"])},
+        texts=(("Caption", str(sample.data["claim"])), ("Right label", str(sample.data["label"]))),
+        picture=sample.ref("picture"),
+        parts=[_part(row) for row in rows],
+    )
+
+
+def _part(row: Row) -> AnnotationPart:
+    answer = parse_as_authors(row.output, scene_graph=row.setting == "scene-graph")
+    return AnnotationPart(
+        {"id": row.sample.sample_id, "system": f"{row.model}/{row.setting}"},
+        (
+            Question("adequate", "Is it adequate?", YES_NO),
+            Question("error_type", "What is wrong?", tuple(ERRORS.items()), shown_if=("adequate", "0")),
+        ),
+        (("Explanation", answer.explanation or "(empty)"),),
+    )

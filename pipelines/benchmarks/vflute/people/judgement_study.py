@@ -7,18 +7,21 @@ is not adequate has one of four errors. Two annotators judge every explanation.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Points, Series
-from pipelines.benchmarks.human import HumanRow, human_kind
-from pipelines.benchmarks.layout import table_def
-from pipelines.benchmarks.prompt_templates import load_facts
-from pipelines.benchmarks.results import Results
+from pipelines.benchmarks.human import HumanKind, HumanRow
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.f1 import PrecisionRecall, precision_recall, precision_recall_curve
 
-ERRORS: Final[tuple[str, ...]] = tuple(load_facts(__package__, "people.yaml")["errors"])
+ERRORS: Final = {
+    "hallucination": "Hallucination: it names what is not in the picture",
+    "unsound": "Unsound: its reasons do not support the label",
+    "incomplete": "Incomplete: it misses what matters",
+    "verbosity": "Verbosity: it says much more than is needed",
+}
+"""Errors of an explanation, and how the form asks for them."""
 RATES: Final = {"adequacy": "Adequate", "preference": "Preferred"}
 _DEFINITIONS: Final = (
     "Adequate: of the explanations on which both agree. Preferred: of the items with one preference of both."
@@ -143,7 +146,20 @@ def _judgement(row: HumanRow) -> HumanRow:
     return row
 
 
-JUDGEMENTS: Final = human_kind(__package__, "judgements", read=_judgement, check_whole=parse_study)
+JUDGEMENTS: Final = HumanKind(
+    name="judgements",
+    columns=("id", "system", "annotator", "adequate", "error_type", "preferred"),
+    about="A person's judgement of a model's explanation: adequate and preferred are 0 or 1; where adequate is 0,"
+    " error_type is hallucination, unsound, incomplete or verbosity, else it is empty. Two people judge every"
+    " explanation. The system is a model's name, or model/setting.",
+    item=("id", "system"),
+    may_be_empty=("error_type",),
+    values={"adequate": ("0", "1"), "preferred": ("0", "1")},
+    read=_judgement,
+    sample="id",
+    sample_noun="row",
+    check_whole=parse_study,
+)
 
 
 def study_tables(study: Study) -> list[Table]:
@@ -199,16 +215,23 @@ def study_figures(study: Study) -> list[Figure]:
 
 def rates_table(systems: tuple[str, ...], rows: Sequence[TableRow], notes: tuple[str, ...], suffix: str = "") -> Table:
     """Build Table 6."""
-    return _laid_out(
-        "vflute_table6", rows, suffix, columns=[(system, None) for system in systems], notes=[*notes, _DEFINITIONS]
+    return Table(
+        id=f"vflute_table6{suffix}",
+        title="V-FLUTE Table 6: explanations that people find adequate, and prefer",
+        label_head="Share",
+        columns=systems,
+        rows=tuple(rows),
+        style="percent2",
+        notes=(*notes, _DEFINITIONS),
     )
 
 
 def predictor_table(row: TableRow, suffix: str = "") -> Table:
     """Build the table of section 5.3."""
-    return _laid_out("vflute_section53", [row], suffix)
-
-
-def _laid_out(name: str, rows: Sequence[TableRow], suffix: str, **fields: Any) -> Table:
-    table = table_def("pipelines.benchmarks.vflute", name, [lambda _results: rows], id=f"{name}{suffix}", **fields)
-    return table.lay_out(Results("vflute"))
+    return Table(
+        id=f"vflute_section53{suffix}",
+        title="V-FLUTE section 5.3: the explanation score as a predictor of adequacy",
+        label_head="Judgements",
+        columns=("PR-AUC", "Average precision", "Best F1", "at", "Both above 0.75 at"),
+        rows=(row,),
+    )

@@ -13,7 +13,7 @@ import typer
 
 from jobs.cli.main import app, run
 from jobs.finetune.spec import VARIANTS
-from jobs.options import LOCATIONS, names
+from jobs.shared.options import LOCATIONS, names
 from models.catalog_loader import load_models, named_models, select_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names, code_benchmarks

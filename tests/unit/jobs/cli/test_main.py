@@ -17,7 +17,7 @@ import typer.main
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from jobs.cli.main import app, run
-from jobs.options import names, normalize_arguments
+from jobs.shared.options import names, normalize_arguments
 from tests.support.paths import ROOT
 
 COMMANDS = {

@@ -78,6 +78,8 @@ def test_price_counts_pictures_as_the_provider_bills_them() -> None:
     assert row["price_usd"] == pytest.approx(3.16)
     assert row["price_cached_usd"] == pytest.approx(10e-6 * 10 * (1_000 + 3_060) + 1e-6 * 90 * 3_060)
     assert 0 < row["least_tokens"] <= row["prompt_tokens"]
+    no_tokens = ModelPlan(target=TARGET, prompt_tokens=10_000, pictures=400)  # pictures of less than a patch
+    assert plan_table._plan_row(spec, "m", no_tokens)["prompt_tokens"] == 10_000 + 400 * 765
     by_pixels = plan_table._plan_row(spec.model_copy(update={"tokens_per_picture": None}), "m", plan)
     assert (by_pixels["prompt_tokens"], by_pixels["price_usd"]) == (210_000, pytest.approx(2.1))
 

@@ -15,9 +15,9 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jobs.serve import http_api
-from jobs.serve.auth import key_hash
 from jobs.serve.chat_api import Bounds, ChatRequest
 from jobs.serve.http_api import OpenAIApi
+from jobs.shared.auth import key_hash
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
 

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from jobs.flags import ServeFlags
 from jobs.serve.chat_api import Bounds
 from jobs.serve.run import _bounds, _listening, is_loopback
+from jobs.shared.flags import ServeFlags
 from pipelines.errors import UsageError
 
 HOST = "127.0.0.1"

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from jobs.view.detail import ShownAnswer
-from jobs.view.outputs import Output
 from pipelines.plan.run_manifest import RunManifest, save_run
 from pipelines.plan.run_spec import SweepRecord
+from pipelines.samples.outputs import Output
 from pipelines.storage.store import Store
 
 

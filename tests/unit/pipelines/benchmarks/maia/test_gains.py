@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from pipelines.benchmarks.maia.tables import extra_tables
+from pipelines.benchmarks.maia.tables import make_tables
 from pipelines.report.model import METRIC_KEYS
 from tests.support.maia_rows import Question, metric_of, reduced
 from tests.support.report_results import results_of
@@ -42,7 +42,7 @@ def test_gains_are_paired_by_question_and_category() -> None:
     frame = pd.DataFrame(
         [{name: getattr(metric, name, "") for name in METRIC_KEYS} | {"model": "m"} for metric in metrics]
     ).assign(benchmark="maia")
-    (table,) = (table for table in extra_tables(results_of("maia", frame)) if table.id == "maia_category_deltas")
+    (table,) = (table for table in make_tables(results_of("maia", frame)) if table.id == "maia_category_deltas")
     headings = [row.label for row in table.rows if row.origin == "heading"]
     assert headings[0] == "Statement accuracy: 32-Frames \N{MINUS SIGN} 1-Frame"
     assert len(headings) == 6

@@ -178,12 +178,12 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
             given={"bertscore_f1": 0.5} if task == "oevqa" else {},
             verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
         )
-        reading = BENCHMARK.grader.read_answer(row)
+        reading = BENCHMARK.read(row)
         identity = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
         request = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
         answer = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
         scores.append({**identity, **request, **answer, "subset": "", "verdict_state": row.verdict.state})
-    metrics = BENCHMARK.reporter.reduce(pd.DataFrame(scores), {sample.sample_id: sample})
+    metrics = BENCHMARK.metrics(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
     assert metric_of(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
     assert metric_of(metrics, "accuracy_ts_b", setting="1-frame").value == 0.0

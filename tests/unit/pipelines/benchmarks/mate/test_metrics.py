@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from jobs.generate.generate import generate
 from models.spec import ModelSpec
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
-from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.metrics import LINK_TYPES
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -136,7 +136,7 @@ class TestWhole:
         def guess(sample: Sample, cell_row: dict[str, Any]) -> str:
             step = next(
                 iter(
-                    BENCHMARK.prompter.prompts(
+                    BENCHMARK.prompts(
                         PromptInput(_pictured(sample), cell_row["task"], cell_row["setting"], texts=texts, seed=42)
                     )
                 )

@@ -28,7 +28,7 @@ def test_answers_of_people_are_pooled_and_cluster_by_item() -> None:
         f"human:{name}": vague_rows.frame(items[:count], lambda *_: "A", cells=[("mcq", "vlm")])
         for name, count in (("ann", 4), ("bob", 2))
     }
-    metrics = VAGUE.human.pooled(frames, samples, VAGUE.reporter.reduce)
+    metrics = VAGUE.human.pooled(frames, samples, VAGUE.metrics)
     whole = next(metric for metric in metrics if (metric.metric, metric.subset) == ("accuracy", ""))
     assert (whole.value, whole.n) == (pytest.approx(2 / 6), 6)  # each is right on the first item alone
     assert values(metrics, metric="count_correct", subset="", category="") == {"count_correct": (2, 6)}
@@ -37,7 +37,7 @@ def test_answers_of_people_are_pooled_and_cluster_by_item() -> None:
 def test_pools_of_one_question_are_each_persons_own() -> None:
     of = {"human:ann": "TTTTTTTT", "human:bob": "TTTTFFFF"}
     frames = {person: maia_rows.frame([Question(pairs=pairs, judged="")]) for person, pairs in of.items()}
-    metrics = MAIA.human.pooled(frames, maia_rows.samples([Question()]), MAIA.reporter.reduce)
+    metrics = MAIA.human.pooled(frames, maia_rows.samples([Question()]), MAIA.metrics)
     pool = next(metric for metric in metrics if metric.metric == "pool_accuracy" and not metric.category)
     assert (pool.value, pool.n) == (0.5, 2)
 
@@ -45,7 +45,7 @@ def test_pools_of_one_question_are_each_persons_own() -> None:
 def test_people_of_vflute_together_are_their_mean() -> None:
     rows = [Scored(), Scored(gold=0, label=1), Scored(gold=0, label=0)]
     frames = {"human:ann": vflute_rows.frame(rows), "human:bob": vflute_rows.frame(rows[:2])}
-    metrics = VFLUTE.human.pooled(frames, vflute_rows.samples(rows), VFLUTE.reporter.reduce)
+    metrics = VFLUTE.human.pooled(frames, vflute_rows.samples(rows), VFLUTE.metrics)
     together = next(m for m in metrics if (m.metric, m.subset) == ("f1_at_0", ""))
     assert together.value == pytest.approx((macro_f1([1, 0, 0], [1, 1, 0]) + macro_f1([1, 0], [1, 1])) / 2)
 
@@ -64,15 +64,15 @@ def test_people_are_never_best_and_change_no_note_or_figure_of_models() -> None:
     models = {"model": mate_metrics(5500, 0.5, 7)}
     people = {"human:ann": mate_metrics(3, 1.0, 9), POOLED: mate_metrics(69, 0.9, 9)}
     with_people, alone = (Results.of("mate", metrics, ()) for metrics in ({**people, **models}, models))
-    of_both = {table.id: mark_compared(table, ()) for table in MATE.reporter.tables(with_people)}
-    for table in MATE.reporter.tables(alone):
+    of_both = {table.id: mark_compared(table, ()) for table in MATE.tables(with_people)}
+    for table in MATE.tables(alone):
         assert of_both[table.id].notes == table.notes
         rows = [row for row in of_both[table.id].rows if row.origin != "human"]
         assert table.id == "mate_table5" or rows == list(table.rows)  # there models are columns
     peoples = [row for row in of_both["mate_table1"].rows if row.origin == "human"]
     assert [row.label for row in peoples] == ["human:ann", POOLED]
     assert all(row.baseline for row in peoples)
-    figures = {figure.id: figure for figure in MATE.reporter.figures(with_people.without_people())}
+    figures = {figure.id: figure for figure in MATE.figures(with_people.without_people())}
     figure = figures["mate_figure4a"]
     assert isinstance(figure, Bars)
     assert figure.title.endswith("scenes of 7 objects")
@@ -82,6 +82,6 @@ def test_people_are_never_best_and_change_no_note_or_figure_of_models() -> None:
 def test_notes_of_vague_count_the_items_of_models() -> None:
     rows = {"model": 1677, "human:ann": 270}
     metrics = {name: [Metric(task="mcq", setting="vlm", metric="accuracy", value=0.5, n=n)] for name, n in rows.items()}
-    tables = {table.id: table for table in VAGUE.reporter.tables(Results.of("vague", metrics, ()))}
+    tables = {table.id: table for table in VAGUE.tables(Results.of("vague", metrics, ()))}
     assert not [note for note in tables["vague_table3"].notes if note.startswith("incomplete")]
     assert pd.Series(tables["vague_table3"].better).tolist()[0] == "higher"

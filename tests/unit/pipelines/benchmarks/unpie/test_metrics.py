@@ -355,4 +355,4 @@ def test_metric_without_value_has_a_note(perfect: list[Metric], constant: list[M
 @pytest.mark.parametrize("variant", SIX)
 def test_read_answer_scores_each_variant(variant: str) -> None:
     row = prediction(sample("homographic", 1), "disambiguation", "vlm", variant, **placed(True, int(variant[-1])))
-    assert BENCHMARK.grader.read_answer(row).values["correct"] == 1.0
+    assert BENCHMARK.read(row).values["correct"] == 1.0

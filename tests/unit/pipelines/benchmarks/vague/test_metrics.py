@@ -213,7 +213,7 @@ def test_bert_f1_counts_empty_answers_as_zero_and_refuses_gaps() -> None:
     by_id = {sample.sample_id: sample for sample in samples}
     scores["bert_f1_raw"] = [float("nan"), 0.9, 0.6]
     scores["bert_f1"] = [float("nan"), 0.9, float("nan")]
-    metrics = BENCHMARK.reporter.reduce(scores, by_id)
+    metrics = BENCHMARK.metrics(scores, by_id)
     assert metric_of(metrics, "bert_f1_raw", task="freeform").value == pytest.approx(0.5)
     gap = metric_of(metrics, "bert_f1", task="freeform")
     assert (gap.value, gap.note) == (None, "1 answers have no score")
