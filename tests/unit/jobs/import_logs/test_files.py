@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from jobs.import_logs import files
-from jobs.import_logs.files import json_lines, open_archive, text_table, workbook
+from jobs.import_logs.files import open_archive, text_table, workbook
 from pipelines.benchmarks.foreign_files import archives
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.errors import UsageError
+from pipelines.logged_answers.json_files import json_lines
 from tests.support.log_fuzzing import golden
 
 SHEET = "xl/worksheets/sheet1.xml"
