@@ -25,15 +25,15 @@ def forget_token(start_limit_s: int | None = None) -> None:
     """Make Ray read its token again and take a limit: it reads them once per process, and each start has its own."""
     from ray import _raylet
 
-    _raylet.Config.initialize(json.dumps({"raylet_start_wait_time_s": start_limit_s}) if start_limit_s else "")
-    _raylet.AuthenticationTokenLoader.instance().reset_cache()
+    _raylet.Config.initialize(json.dumps({"raylet_start_wait_time_s": start_limit_s}) if start_limit_s else "")  # type: ignore[attr-defined]
+    _raylet.AuthenticationTokenLoader.instance().reset_cache()  # type: ignore[attr-defined]
 
 
 def cluster_token() -> str | None:
     """Return the cluster's token from where Ray looks for it; None if Ray runs without."""
     from ray import _raylet, exceptions
 
-    loader = _raylet.AuthenticationTokenLoader.instance()
+    loader = _raylet.AuthenticationTokenLoader.instance()  # type: ignore[attr-defined]
     try:
         return str(loader.get_raw_token()) or None if loader.has_token() else None
     except exceptions.AuthenticationError:
