@@ -1,4 +1,4 @@
-"""Add a benchmark from another package: a source, a prompter and a grader.
+"""Add a benchmark from another package: functions that read its data, write its prompts and read answers.
 
     python examples/add_a_benchmark.py [OUT]
 
@@ -7,8 +7,8 @@ A package brings the benchmark to vlmsweep, on every machine where it is install
     [project.entry-points."vlmsweep.benchmarks"]
     sums = "add_a_benchmark"
 
-Accuracy with intervals, a table and a figure come with it. Further parts (scorers, a judge, a reporter with tables in a
-paper's layout) are fields of `BenchmarkDefinition`.
+Accuracy with intervals, a table and a figure come with it. Further capabilities (scorers, a judge, tables in a paper's
+layout) are fields of `BenchmarkDefinition`.
 """
 
 from __future__ import annotations
@@ -25,34 +25,30 @@ from models import Generation, Step, user
 from pipelines import BenchmarkDefinition, Notice, Prompt, PromptInput, RawSample, Reading, Rejection, Row, Source
 
 
-class Sums:
-    """Sums of two digits, asked in words."""
-
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read `sums.jsonl`; a row without a number as its answer is rejected with the reason."""
-        for number, line in enumerate(source.read_bytes("sums.jsonl").splitlines(), start=1):
-            row = json.loads(line)
-            if isinstance(row.get("answer"), int):
-                yield RawSample(sample_id=row["id"], file="sums.jsonl", media=(), data=row)
-            else:
-                yield Rejection(file="sums.jsonl", item=f"line {number}", reason="`answer` is no number")
-
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield one request per sample."""
-        text = query.texts.fill("sums-v1", sum=query.sample.data["sum"])
-        step = Step(turns=(user(text),), generation=Generation(max_new_tokens=8), choices=("1", "2", "3"))
-        yield Prompt(version=query.texts.version("sums-v1"), steps=(step,))
-
-    def read_answer(self, row: Row, /) -> Reading:
-        """Read the number that the model wrote; an error row gets no score."""
-        if row.status != "ok":
-            return Reading(answer=None, rule=row.status)
-        answer = (row.output or "").strip()
-        is_correct = answer == str(row.sample.data["answer"])
-        return Reading(answer=answer, rule="text", values={"correct": float(is_correct)})
+def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | Notice]:
+    """Read `sums.jsonl`; a row without a number as its answer is rejected with the reason."""
+    for number, line in enumerate(source.read_bytes("sums.jsonl").splitlines(), start=1):
+        row = json.loads(line)
+        if isinstance(row.get("answer"), int):
+            yield RawSample(sample_id=row["id"], file="sums.jsonl", media=(), data=row)
+        else:
+            yield Rejection(file="sums.jsonl", item=f"line {number}", reason="`answer` is no number")
 
 
-SUMS = Sums()
+def prompts(query: PromptInput) -> Iterator[Prompt]:
+    """Yield one request per sample."""
+    text = query.texts.fill("sums-v1", sum=query.sample.data["sum"])
+    step = Step(turns=(user(text),), generation=Generation(max_new_tokens=8), choices=("1", "2", "3"))
+    yield Prompt(version=query.texts.version("sums-v1"), steps=(step,))
+
+
+def read_answer(row: Row) -> Reading:
+    """Read the number that the model wrote."""
+    answer = (row.output or "").strip()
+    is_correct = answer == str(row.sample.data["answer"])
+    return Reading(answer=answer, rule="text", values={"correct": float(is_correct)})
+
+
 BENCHMARK = BenchmarkDefinition(
     name="sums",
     version="1",
@@ -60,9 +56,9 @@ BENCHMARK = BenchmarkDefinition(
     citation="an example",
     tasks={"sum": ("words",)},
     prompt_texts={"sums-v1": "How much is {sum}? Answer with a number."},
-    source=SUMS,
-    prompter=SUMS,
-    grader=SUMS,
+    source=read_source,
+    prompts=prompts,
+    read=read_answer,
 )
 
 

@@ -71,17 +71,17 @@ def _settings(definition: BenchmarkDefinition, texts: dict[str, str]) -> Iterato
 def _helpers(definition: BenchmarkDefinition) -> Iterator[tuple[str, str, str]]:
     if definition.judge:
         yield "judge", "`--judge`", ", ".join(code(name) for name in definition.judged_metrics)
-    if definition.captioned_settings:
-        yield "captioner", "`--captioner`", ", ".join(code(name) for name in definition.captioned_settings)
+    if definition.captions.settings:
+        yield "captioner", "`--captioner`", ", ".join(code(name) for name in definition.captions.settings)
     for kind, model in definition.default_scorers.items():
         yield f"scorer {kind}, by default {code(model)}", f"`--scorer {kind}=...`", "similarity of texts"
-    if not (definition.judge or definition.captioned_settings or definition.default_scorers):
+    if not (definition.judge or definition.captions.settings or definition.default_scorers):
         yield "none", "", ""
 
 
 def _tables(definition: BenchmarkDefinition) -> list[tuple[str, str]]:
     results = Results.of(definition.name, {}, definition.published)
-    return [(code(f"{item.id}.csv"), item.title) for item in definition.reporter.tables(results)]
+    return [(code(f"{item.id}.csv"), item.title) for item in definition.tables(results)]
 
 
 def _anchor(definition: BenchmarkDefinition) -> str:

@@ -16,7 +16,7 @@ import models
 import pipelines
 from infra.docs.markdown import code, page, table
 from jobs.cli.main import app
-from jobs.failures import DONE, INTERNAL, INTERRUPTED, UNREACHABLE, USAGE
+from jobs.shared.failures import DONE, INTERNAL, INTERRUPTED, UNREACHABLE, USAGE
 
 _CODES = {
     DONE: "Done.",

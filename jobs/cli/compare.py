@@ -1,27 +1,44 @@
 """`vlmsweep compare`: what differs between two runs, or between a run and the papers."""
 
-from jobs.options import names, refuse
+from typing import Annotated
+
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, names, refuse
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
+from pipelines.registry import extension
 
 
+@listed("Understand", "compare out OTHER_OUT")
 def compare(
-    out_a: str,
-    out_b: str | None = None,
-    models: str | None = None,
-    published: bool = False,
-    margin: float | None = None,
-    explained: bool = False,
-    metric: str | None = None,
-    benchmarks: str | None = None,
-    tasks: str | None = None,
-    settings: str | None = None,
-    reading: str | None = None,
-    data: str | None = None,
-    tool: str | None = None,
-    json: bool = False,
+    out_a: Annotated[str, Argument("The --out of a run.", kind="location")],
+    out_b: Annotated[str | None, Argument("The --out of another run; left out, the same.", kind="location")] = None,
+    models: Annotated[
+        str | None,
+        Flag("One model, or A,B: A of the first, B of the second; A:SETTING,B:SETTING.", "Models", kind="models"),
+    ] = None,
+    published: Annotated[bool, Flag("Compare one run with its models' rows in the papers, cell by cell.")] = False,
+    margin: Annotated[
+        float | None, Flag("With --published: how far a reproduced value may be from the paper's. [0.03]", low=0)
+    ] = None,
+    explained: Annotated[
+        bool, Flag("Why a number differs, stage by stage; of OUT, OUT:MODEL, LOG, published.", name="--explain")
+    ] = False,
+    metric: Annotated[str | None, Flag("With --explain: the metric, or A's and B's. [the headline]")] = None,
+    benchmarks: Annotated[str | None, Flag("With --explain: only these.", "Data")] = None,
+    tasks: Annotated[str | None, Flag("With --explain: only these.", "Data")] = None,
+    settings: Annotated[str | None, Flag("With --explain: only these.", "Data")] = None,
+    reading: Annotated[str | None, Flag("With --explain: by these readers too: ours, lmms-eval, vlmevalkit.")] = None,
+    data: Annotated[
+        str | None, Flag("With --explain: the ingested questions that a log answers. [B's]", "Data", kind="location")
+    ] = None,
+    tool: Annotated[
+        str | None, Flag("With --explain: the harness of a log that is not recognised.", "Judging", "--from")
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
-    from jobs.render import show_comparison, show_reproduction
+    from jobs.shared.render import show_comparison, show_reproduction
     from pipelines.report.compare import compare as compared
     from pipelines.report.reproduction import MARGIN, load_reproduction
     from pipelines.storage.store import Store
@@ -30,20 +47,16 @@ def compare(
         if published and out_b is not None:
             raise UsageError("--published compares one output with the papers")
         refuse({"margin": margin is not None}, "only with OUT --published")
-        from jobs.decisions.explain import explain
-        from pipelines.decisions.explain.create import Selection
-        from pipelines.decisions.explain.readings import READINGS
-
-        selection = Selection(
-            metrics=names(metric),
-            benchmarks=names(benchmarks),
-            tasks=names(tasks),
-            settings=names(settings),
-            readings=names(reading) or READINGS,
+        selection = {"metrics": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings}
+        extension("explain_comparison")(
+            out_a,
+            "published" if published else out_b,
+            names(models),
+            {key: names(value) for key, value in {**selection, "readings": reading}.items() if value},
             data=data or "",
             tool=tool,
+            as_json=json,
         )
-        explain(out_a, "published" if published else out_b, selection, names(models), as_json=json)
         return
     flags = {"metric": metric, "benchmarks": benchmarks, "tasks": tasks, "settings": settings, "reading": reading}
     refuse({**flags, "data": data, "from": tool}, "only with --explain; without it all that both scored is compared")

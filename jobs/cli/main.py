@@ -15,10 +15,10 @@ from typing import Annotated
 
 import typer
 
-from jobs.cli.register import CommandSections, register
-from jobs.failures import DONE, INTERRUPTED, READER_LEFT, encoding_problem, report_failure, report_interrupt
-from jobs.options import normalize_arguments
-from jobs.output import is_read_no_further, log_as_json, log_as_text, open_streams, print_line, settle_streams
+from jobs.cli.register import CommandSections
+from jobs.shared.failures import DONE, INTERRUPTED, READER_LEFT, encoding_problem, report_failure, report_interrupt
+from jobs.shared.options import normalize_arguments
+from jobs.shared.output import is_read_no_further, log_as_json, log_as_text, open_streams, print_line, settle_streams
 from pipelines.errors import UsageError
 
 
@@ -38,7 +38,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-register(app)
 
 
 def _print_version(version: bool) -> None:

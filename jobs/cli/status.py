@@ -2,10 +2,13 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
-from jobs.output import clear_screen, print_json, print_line
-from jobs.tables import table
+from jobs.shared.commands import listed
+from jobs.shared.options import Json, Out
+from jobs.shared.output import clear_screen, print_json, print_line
+from jobs.shared.tables import table
+from pipelines.flags import Flag
 from pipelines.progress import span
 
 WATCH_S = 5.0
@@ -13,7 +16,12 @@ _HEADS: Final = ("model", "benchmark", "task", "setting", "requests", "pending",
 _TOTALS: Final = (("done", "failed"), ("pending", "running"))
 
 
-def status(uri: str, watch: bool = False, json: bool = False) -> None:
+@listed("Evaluate", "status out")
+def status(
+    uri: Out,
+    watch: Annotated[bool, Flag("Show it again every few seconds, until nothing is left to do.")] = False,
+    json: Json = False,
+) -> None:
     """Show the progress of a run, once or until it is done."""
     from pipelines.sweep.status import status_rows
 

@@ -3,6 +3,8 @@
 from importlib.resources import files
 from pathlib import Path
 
+from pipelines.registry import extension
+
 BENCHMARKS = ("vague", "vflute", "maia", "mate", "unpie")
 _SCENES = 24
 _OBJECTS = (3, 6)
@@ -13,9 +15,7 @@ def write_sample(benchmark: str, folder: Path) -> Path:
     """Return the folder of a benchmark's sample data: installed, or for MATE scenes generated anew into `folder`."""
     if benchmark != "mate":
         return Path(str(files("jobs.demo") / "data" / benchmark))
-    from pipelines.benchmarks.mate.generator.generate import generate
-
     source = folder / benchmark
     source.mkdir(parents=True, exist_ok=True)
-    generate(source, _OBJECTS, _SCENES, _SEED)
+    extension("generate_scenes")(source, _OBJECTS, _SCENES, _SEED)
     return source

@@ -7,7 +7,7 @@ from typing import Literal
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.base import JudgePrompter
+from pipelines.benchmarks.base import Judge
 from pipelines.benchmarks.records import JudgeRequest, Row, split_variant
 from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
@@ -71,7 +71,7 @@ def judges(
 
 @dataclass(slots=True)
 class _QuestionCount:
-    prompter: JudgePrompter
+    prompter: Judge
     judge: JudgeReplies
     plan: ModelPlan
     rounds: int = 1
@@ -80,7 +80,7 @@ class _QuestionCount:
     def add_answered(self, context: SweepContext, entry: ManifestEntry) -> None:
         """Add the open verdicts on existing answers, equal questions once."""
         scoring = scoring_context(entry, context.out)
-        read_verdict = self.prompter.read_verdict
+        read_verdict = self.prompter.read
         for row in planned_rows(context, entry, scoring):
             judge_request = self._question(scoring, row)
             request = self.judge.open_question(judge_request, read_verdict) if judge_request else None
@@ -115,7 +115,7 @@ class _QuestionCount:
                 self._add(judge_request, 0, row)
 
     def _question(self, scoring: ScoringContext, row: Row) -> JudgeRequest | None:
-        judge_request = self.prompter.judge_request(row, scoring.texts)
+        judge_request = self.prompter.ask(row, scoring.texts)
         return judge_request if isinstance(judge_request, JudgeRequest) else None
 
     def _add(self, judge_request: JudgeRequest, tries: int, row: Row) -> None:

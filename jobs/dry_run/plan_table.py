@@ -6,8 +6,8 @@ from typing import Any
 from jobs.dry_run.gpu_memory import format_hours, placement_for, placement_summary
 from jobs.dry_run.helper_models import Helper
 from jobs.dry_run.schedule import ASSUMED, schedule_summary
-from jobs.output import print_json, print_line
-from jobs.tables import table
+from jobs.shared.output import print_json, print_line
+from jobs.shared.tables import table
 from models.availability import unavailable_reason
 from models.engine_choice import repeated_prefix_reason
 from models.spec import ModelSpec

@@ -9,7 +9,7 @@ from cluster.placement import gpus_of_nodes
 from cluster.scheduling.gpu_scheduler import run_schedule
 from cluster.scheduling.simulator import simulate
 from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
-from jobs.output import results_only_on_stdout
+from jobs.shared.output import results_only_on_stdout
 from models.spec import ModelSpec
 from pipelines.plan.cost_model import model_workload, model_workloads
 from pipelines.plan.records import ModelPlan

@@ -13,14 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.export.files import hub_id, hub_model, portable_name
-from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
-from jobs.view.media import MediaReader
+from jobs.export.files import hub_id, hub_model
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import identity
+from pipelines.samples.media import MediaReader
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, text_of
 from pipelines.schemas import without_surrogates
+from pipelines.storage.backend import portable_name
 from pipelines.storage.parts import safe_model
 
 SCHEMA_VERSION: Final = "0.3.0"

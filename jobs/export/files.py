@@ -1,6 +1,5 @@
 """The folder that an export fills, the media in it, names of the Hugging Face hub, and the export itself."""
 
-import hashlib
 import logging
 import re
 import shutil
@@ -8,24 +7,21 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote
 
-from jobs.export.rows import ExportedRun, ExportRow, RowReader
-from jobs.view.media import MediaReader
 from models.scratch import scratch
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset, media_path
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.samples.media import MediaReader
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader
 from pipelines.storage.errors import describe
 
 log = logging.getLogger("vlmsweep")
 
 HUB_ID: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _DATASET_OF_HUB: Final = re.compile(rf"huggingface\.co/datasets/({HUB_ID.pattern})")
-_RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|data)(\.|$)", re.IGNORECASE)
-_LONGEST_NAME: Final = 120
 
 
 def new_folder(name: str) -> Path:
@@ -70,15 +66,6 @@ def hub_model(entry: ManifestEntry) -> str:
     fingerprint = entry.target.fingerprint
     weights = str(fingerprint.get("model") or "")
     return weights if HUB_ID.fullmatch(weights) and not fingerprint.get("adapter") else ""
-
-
-def portable_name(text: str) -> str:
-    """Return a text as the name of a file or folder that every system takes."""
-    parts = re.sub(r"[^A-Za-z0-9_.+%-]", lambda sign: "_" if sign[0].isascii() else quote(sign[0]), text)
-    if len(parts) > _LONGEST_NAME:  # texts that begin alike stay apart
-        parts = f"{parts[: _LONGEST_NAME - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    name = parts.strip(".") or "_"
-    return f"_{name}" if _RESERVED.match(name) else name
 
 
 Exporter = Callable[[ExportedRun, RowReader, MediaReader, Path], list[Path]]

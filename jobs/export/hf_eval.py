@@ -11,14 +11,15 @@ from typing import Any, Final
 
 import yaml
 
-from jobs.export.files import HUB_ID, hub_id, portable_name
-from jobs.export.rows import ExportedRun, RowReader
-from jobs.view.media import MediaReader
+from jobs.export.files import HUB_ID, hub_id
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import check_names
 from pipelines.report.measured import Measured
+from pipelines.samples.media import MediaReader
+from pipelines.samples.rows import ExportedRun, RowReader
+from pipelines.storage.backend import portable_name
 from pipelines.storage.parts import safe_model
 
 _FRAMEWORK: Final = "vlmsweep"

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 import yaml
 
 from jobs.export.files import copy_media, hub_model
-from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
-from jobs.view.media import MediaReader
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.rendering.escaping import markdown
 from pipelines.report.measured import NUMBERS
 from pipelines.report.metrics_file import metric_row
+from pipelines.samples.media import MediaReader
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, text_of
 from pipelines.schemas import without_surrogates
 from pipelines.storage.parts import batched, iter_parts, safe_model
 

@@ -14,9 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from jobs.export.files import copy_media
-from jobs.export.rows import ExportedRun, ExportRow, RowReader, tasks_of, text_of
-from jobs.view.media import MediaReader, media_type
-from jobs.view.prompts import ShownMedia, ShownPart
 from models.guards.regular_files import read_regular
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
@@ -25,6 +22,9 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import metric_row
+from pipelines.samples.media import MediaReader, media_type
+from pipelines.samples.prompts import ShownMedia, ShownPart
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, tasks_of, text_of
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalMetric, EvalSample, EvalScore, HeadlineMetric

@@ -3,9 +3,9 @@
 import sys
 import time
 
-from jobs.output import print_error, write_error
+from jobs.finetune.records import TrainingEvent
+from jobs.shared.output import print_error, write_error
 from pipelines.clean_text import one_line
-from pipelines.finetune.records import TrainingEvent
 from pipelines.progress import span
 
 _LINE_EVERY_S = 30.0  # between lines where there is no terminal

@@ -14,7 +14,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from jobs.serve.auth import is_authorized
 from jobs.serve.chat_api import (
     MAX_PIXELS,
     BadRequestError,
@@ -27,6 +26,7 @@ from jobs.serve.chat_api import (
     model_list,
     read_chat,
 )
+from jobs.shared.auth import is_authorized
 from models.messages import Answer, Failure, Frames
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
@@ -129,6 +129,8 @@ class OpenAIApi:
             for task in (work, leaving):
                 task.cancel()
             await asyncio.gather(work, leaving, return_exceptions=True)
+            # A failed task, its traceback and this frame hold each other, and with them the body of the request.
+            del work, leaving, task
 
     async def _answered(self, request: Request, has_left: threading.Event, finish_reading: asyncio.Event) -> Response:
         async with self._prepared(request, has_left, finish_reading) as chat:

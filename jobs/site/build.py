@@ -11,25 +11,23 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from jobs.export.files import portable_name
-from jobs.export.rows import ExportedRun, RowReader
 from jobs.site.folder import SiteFolder
 from jobs.site.samples import TEXT_LIMITS, Samples
-from jobs.view.filters import OUTCOMES
-from jobs.view.media import MediaReader
-from jobs.view.outputs import Output
-from jobs.view.prompts import ShownMedia
-from jobs.view.report_files import report_file, report_names
 from models.scratch import scratch
 from pipelines.clean_text import clean
 from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Dataset
-from pipelines.leaderboard.create import CSV_FILE, PAGE, join_outputs, leaderboard_csv, leaderboard_page
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
 from pipelines.plan.selection import check_names
+from pipelines.registry import extension
 from pipelines.rendering.environment import environment, inline_file
-from pipelines.storage.backend import short_labels
+from pipelines.samples.media import MediaReader
+from pipelines.samples.outputs import OUTCOMES, Output
+from pipelines.samples.prompts import ShownMedia
+from pipelines.samples.report_files import report_file, report_names
+from pipelines.samples.rows import ExportedRun, RowReader
+from pipelines.storage.backend import portable_name, short_labels
 from pipelines.storage.lock_owner import LOCK
 from pipelines.storage.store import Store
 
@@ -68,24 +66,26 @@ def build_site(
     load_existing_runs([Store(out) for out in outs])  # refuses one name for different table benchmarks
     runs = _open_runs(outs, data, models, benchmarks)
     outs = [run.out.uri for run in runs]
+    board = _board(runs, benchmarks)
     places = {label: portable_name(label) if len(outs) > 1 else "" for label in short_labels(outs)}
-    if len({*map(str.lower, places.values()), "index.html", PAGE, CSV_FILE}) < len(outs) + 3:  # names become one
+    if len({*map(str.lower, places.values()), "index.html", *board}) < len(outs) + 1 + len(board):  # names become one
         places = {label: f"{number}-{name}" for number, (label, name) in enumerate(places.items(), 1)}
     with ExitStack() as stack:
         temporary = stack.enter_context(scratch())
         media, staged, rows = MediaReader(temporary), temporary / "site", 0
         stack.callback(media.close)
-        has_board = _write_board(outs, runs, benchmarks, staged)
+        for name, text in board.items():
+            _write(staged / name, _without_places(runs, text.encode("utf-8", "backslashreplace")))
         for run, place in zip(runs, places.values(), strict=True):
             reader = RowReader(run, stack.enter_context(PlanStore.reading(run.out)))
-            at, board = staged / place, f"{'../' if place else ''}{PAGE}" if has_board else ""
+            at, page = staged / place, f"{'../' if place else ''}{next(iter(board))}" if board else ""
             output = Output(0, "", run.out, data)
             for name in report_names(output):
                 _write(at / name, _without_places([run], report_file(output, name, _address).content))
-            rows += _Builder(run, reader, _Media(media, at) if with_media else None, board).write(at)
+            rows += _Builder(run, reader, _Media(media, at) if with_media else None, page).write(at)
         if len(outs) > 1:
             (style, source), template = inline_file("report.css"), environment("jobs.site").get_template(_OUTPUTS)
-            page = template.render(style=style, source=source, has_board=has_board, places=places)
+            page = template.render(style=style, source=source, has_board=bool(board), places=places)
             _write(staged / "index.html", _without_places(runs, page.encode("utf-8", "replace")))
         size = sum(path.stat().st_size for path in staged.rglob("*") if path.is_file())
         files = folder.publish(staged)
@@ -105,18 +105,15 @@ def _open_runs(outs: Sequence[str], data: str, models: Sequence[str], benchmarks
     return runs
 
 
-def _write_board(outs: Sequence[str], runs: Sequence[ExportedRun], benchmarks: Sequence[str], staged: Path) -> bool:
-    """Write the leaderboard of outputs; return whether their reports have numbers for one."""
-    reported = [out for out, run in zip(outs, runs, strict=True) if run.metrics]
+def _board(runs: Sequence[ExportedRun], benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the files of the leaderboard, its page first; none if no report has numbers for one."""
+    reported = [run.out.uri for run in runs if run.metrics]
     try:
-        board = join_outputs(reported, benchmarks, allow_mixed=True)
+        files: dict[str, str] = extension("leaderboard_files")(reported, benchmarks)
     except UsageError as error:
         log.warning("the site has no leaderboard: %s", error if reported else "no output has a report")
-        return False
-    texts = {PAGE: leaderboard_page(board.rows, board.conflicts), CSV_FILE: leaderboard_csv(board.rows)}
-    for name, text in texts.items():
-        _write(staged / name, _without_places(runs, text.encode("utf-8", "backslashreplace")))
-    return True
+        return {}
+    return files
 
 
 class _Media:

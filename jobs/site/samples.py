@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jobs.export.rows import ExportRow
-from jobs.view.prompts import ShownSteps, last_paragraph, question_of, unshown
 from pipelines.clean_text import clean
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.samples.prompts import ShownSteps, last_paragraph, question_of, unshown
+from pipelines.samples.rows import ExportRow
 
 MAX_ROWS: Final = 200_000
 CHUNK_BYTES: Final = 400_000  # of a script: the first list waits for one alone

@@ -14,14 +14,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from jobs.serve.auth import is_authorized
+from jobs.shared.auth import is_authorized
 from jobs.view.limits import CHUNK, IN_FLIGHT, RETRY_AFTER, Gate
-from jobs.view.media import find_ref, media_type
 from jobs.view.pages import Pages
 from pipelines.benchmarks.records import MediaRef
 from pipelines.errors import DatasetError, PipelineError, UnknownNameError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.stress.conditions import Condition
+from pipelines.samples.media import find_ref, media_type
 
 _Scope = MutableMapping[str, Any]
 _App = Callable[[_Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]

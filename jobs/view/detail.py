@@ -12,8 +12,11 @@ import pyarrow.compute as pc
 
 from jobs.view.index import Index
 from jobs.view.listing import Item
-from jobs.view.outputs import Output
-from jobs.view.prompts import (
+from models.messages import Text, prompt_sha256
+from pipelines.benchmarks.records import JudgeRequest, Sample
+from pipelines.errors import PipelineError
+from pipelines.samples.outputs import Output
+from pipelines.samples.prompts import (
     Brief,
     SampleReader,
     ShownMedia,
@@ -24,9 +27,6 @@ from jobs.view.prompts import (
     prompt_of,
     unshown,
 )
-from models.messages import Text, prompt_sha256
-from pipelines.benchmarks.records import JudgeRequest, Sample
-from pipelines.errors import PipelineError
 from pipelines.storage.parts import read_part
 
 _SHORT: Final = 80  # characters of an answer in a sentence
@@ -207,9 +207,7 @@ def judgements_of(output: Output, index: Index, prediction: Mapping[str, Any], s
         prompter = in_set.prompts.benchmark.judge
         if prompter is None:
             return []
-        judge_request = prompter.judge_request(
-            answered_row(prediction, sample, in_set.prompts.seed), in_set.prompts.texts
-        )
+        judge_request = prompter.ask(answered_row(prediction, sample, in_set.prompts.seed), in_set.prompts.texts)
         if isinstance(judge_request, JudgeRequest) and (replies := [*_replies(output, index, judge_request)]):
             return replies
     return []

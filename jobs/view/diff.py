@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from jobs.view.index import Index, read_query
 from jobs.view.listing import PAGE, paged
-from jobs.view.outputs import Output, by_label
 from jobs.view.overview import Cell, benchmark_table, metric_cell
 from pipelines.report.measured import Measured
+from pipelines.samples.outputs import Output, by_label
 
 CHANGES: Final = {
     "better": "not right, now right",

@@ -5,15 +5,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-OUTCOMES: Final = {
-    "right": "right",
-    "wrong": "wrong",
-    "unread": "unread",
-    "error": "error",
-    "excluded": "excluded",
-    "none": "not graded",
-}
-"""Outcome of one answer -> as shown. `unread`: nothing could be read from it; `none`: no score is right or wrong."""
+from pipelines.samples.outputs import OUTCOMES
+
 JUDGED: Final = {"accepted": "accepted", "rejected": "rejected", "invalid": "unreadable", "failed": "failed"}
 """What the judge said -> as shown."""
 SORTS: Final = {

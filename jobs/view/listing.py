@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from jobs.view.filters import SORTS, Filter
 from jobs.view.index import Index
-from jobs.view.outputs import Output, by_label
-from jobs.view.prompts import SHARDS, Brief, SampleReader, brief_of
 from pipelines.errors import PipelineError
+from pipelines.samples.outputs import Output, by_label
+from pipelines.samples.prompts import SHARDS, Brief, SampleReader, brief_of
 
 PAGE: Final = 50
 _PREVIEW: Final = 300  # characters of an answer in a list

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.view.index import JUDGEMENT_COLUMNS, PREDICTION_COLUMNS, SCORE_COLUMNS, Index
-from jobs.view.outputs import Output
 from pipelines.errors import PipelineError
+from pipelines.samples.outputs import Output
 from pipelines.storage.backend import is_remote
 from pipelines.storage.parts import batched, list_parts, open_part
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from jobs.view.outputs import Output
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.records import is_person
-from pipelines.leaderboard.create import format_value
+from pipelines.rendering.formats import format_value
 from pipelines.report.measured import TABLES, Measured
 from pipelines.report.references import References
+from pipelines.samples.outputs import Output
 
 Column: TypeAlias = tuple[str, str]  # task and setting
 Origin: TypeAlias = Literal["ours", "baseline", "people", "chance", "published"]  # a baseline is a model that guesses

@@ -6,23 +6,23 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from jobs.output import print_result
-from jobs.serve.auth import key_hash
+from jobs.shared.auth import key_hash
+from jobs.shared.output import print_result
 from jobs.view.app import create_app
 from jobs.view.index import Index
 from jobs.view.loading import Loader
-from jobs.view.media import MediaReader
-from jobs.view.outputs import Output, open_outputs
 from jobs.view.pages import Pages
 from models.scratch import remove_abandoned, scratch
 from pipelines.errors import UsageError
+from pipelines.samples.media import MediaReader
+from pipelines.samples.outputs import Output, open_outputs
 
 _HOST: Final = "127.0.0.1"
 
 
 def view_until_stopped(uris: Sequence[str], data: str, port: int, *, as_json: bool) -> int:
     """Show outputs until Ctrl-C or SIGTERM; return 0, the normal end."""
-    from jobs.web import run_app
+    from jobs.shared.web import run_app
 
     key = secrets.token_urlsafe(24)
     try:
@@ -50,7 +50,7 @@ def viewer(outputs: Sequence[Output], key: str) -> Iterator[Any]:
 
 def _listen(port: int) -> socket.socket:
     """Return a socket that listens at the port of this machine alone; UsageError where it is taken."""
-    from jobs.web import listen
+    from jobs.shared.web import listen
 
     try:
         return listen(_HOST, port)

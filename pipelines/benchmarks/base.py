@@ -1,8 +1,7 @@
-"""The interface of a benchmark: a definition that names its parts, and the protocols that the parts follow.
+"""The interface of a benchmark: a definition that names its functions, and capabilities that only some have.
 
 A benchmark names no model, uses no cluster and opens no store: samples come in as records; prompts, verdicts and
-metrics go out as records. Only `source`, `prompter` and `grader` are required; one object may be several parts.
-Parameters of parts are positional, so an implementation may call an unused one `_name`.
+metrics go out as records. Only `source`, `prompts` and `read` are required.
 """
 
 from __future__ import annotations
@@ -11,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from models.messages import Step
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import HumanBaseline
 from pipelines.benchmarks.item_lists import ItemList
-from pipelines.benchmarks.people.annotation import AnnotationForm
-from pipelines.benchmarks.prompt_templates import PromptTexts, load_facts
+from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import (
     JudgeRequest,
@@ -41,17 +39,22 @@ from pipelines.benchmarks.tables import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.benchmarks.metrics_kernel.definitions import Measures
     from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 
+SourceItem: TypeAlias = RawSample | Rejection | Notice
+Reduce: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], list[Metric]]"
+EnsembleMetrics: TypeAlias = "Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], dict[str, list[Metric]]]"
 
-class SampleSource(Protocol):
-    """Reads a benchmark as distributed."""
 
-    def read(self, source: Source, column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Yield the rows of a source folder; raise SourceError where it holds no data of this benchmark.
+def lazy(package: str, name: str) -> Callable[..., Any]:
+    """Return the function `module.name` of a package, imported when it is called: pandas takes a second to load."""
+    module, _, function = name.rpartition(".")
 
-        `column_map` is our name -> the source's name of a column; keys are of `BenchmarkDefinition.column_map_names`.
-        """
+    def call(*args: Any) -> Any:
+        return getattr(import_module(f"{package}.{module}"), function)(*args)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +69,33 @@ class PromptInput:
     captions: Mapping[str, str] | None = None  # by picture hash; None where the sweep has no captioner
 
 
-class Prompter(Protocol):
-    """Makes the prompts of a benchmark."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judge:
+    """How a judge model is asked about answers, and what rests on its verdicts."""
 
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield the prompts of one sample in one task and setting, in the order of their variants."""
-
-
-class Grader(Protocol):
-    """Reads and scores answers."""
-
-    def read_answer(self, row: Row, /) -> Reading:
-        """Read one prediction. Rows of every status come; an error row gets no value that it did not earn."""
+    ask: Callable[[Row, PromptTexts], JudgeRequest | bool | None]
+    """The question about a row; a bool if a rule decides without asking; None if none is needed."""
+    read: Callable[[str], bool | None]  # a reply; None if it cannot be read
+    tasks: tuple[str, ...] = ()  # whose answers the judge is asked about
+    metrics: tuple[str, ...] = ()  # that rest on its verdicts; of several judges shown by judge
 
 
-class JudgePrompter(Protocol):
-    """Asks a judge model about answers, for a benchmark that needs one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captions:
+    """Pictures that a captioner describes for prompts of text alone."""
 
-    def judge_request(self, row: Row, texts: PromptTexts, /) -> JudgeRequest | bool | None:
-        """Return the question about a row; a bool where a rule decides without asking; None where none is needed."""
+    steps: Callable[[Sample, str], Sequence[Step]] = lambda _sample, _setting: ()  # one picture a step
+    settings: tuple[str, ...] = ()  # whose prompts hold captions, asked once for each captioner
 
-    def read_verdict(self, text: str, /) -> bool | None:
-        """Read the judge's reply; None where it cannot be read."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ensemble:
+    """Metrics that several models make together."""
+
+    metrics: EnsembleMetrics  # by the name under which they are shown, from scores by model
+    settings: tuple[str, ...] = ()  # in which several models make one row
+    is_member: Callable[[str], bool] = lambda _model: True  # by the model's name
+    replaces_members: bool = False  # tables and figures show the ensemble in place of its members
 
 
 class PredictionsReader(Protocol):
@@ -100,76 +108,6 @@ class PredictionsReader(Protocol):
         """Yield the lines, by number, as rows of a predictions file, or why they are none."""
 
 
-class Reporter(Protocol):
-    """Turns scored rows into metrics, tables and figures."""
-
-    def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample], /) -> list[Metric]:
-        """Return all metrics of one model.
-
-        Args:
-            scores: one row per planned request: sample_id, task, setting, variant, subset, category, cluster, status
-                (`ok`, `error`, `excluded`, or `missing` when it was never run), answer, rule, flags, finish_reason,
-                verdict_state, and a float column per value (NaN where there is none).
-            samples: by id, for references.
-        """
-
-    def tables(self, results: Results, /) -> Sequence[Table]:
-        """Lay out the tables of the paper, and others."""
-
-    def figures(self, results: Results, /) -> Sequence[Figure]:
-        """Lay out the figures."""
-
-
-PairedMetrics: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, Mapping[str, Sample]], Iterable[PairedMetric]]"
-"""Scores of A and B in one setting, the same rows in the same order, which both answered, and samples by id.
-
-Without data `samples` is empty, and only what needs none is returned.
-"""
-
-
-class LazyPart:
-    """Stand-in for `module:attribute`, imported on first use: pandas, numpy and scipy take a second to load.
-
-    With arguments it stands for what the attribute makes of them.
-    """
-
-    def __init__(self, reference: str, *arguments: Any) -> None:
-        self._module, _, self._attribute = reference.partition(":")
-        self._arguments = arguments
-
-    def __getattr__(self, name: str) -> Any:
-        # Pickle asks before the state is set.
-        if name.startswith("__") or name in ("_module", "_attribute", "_arguments"):
-            raise AttributeError(name)
-        return getattr(self._load(), name)
-
-    def __call__(self, *args: Any) -> Any:
-        """Call the part."""
-        return self._load()(*args)
-
-    def _load(self) -> Any:
-        part = getattr(import_module(self._module), self._attribute)
-        return part(*self._arguments) if self._arguments else part
-
-
-def lazy_part(reference: str, *arguments: Any) -> Any:
-    """Return the part `module:attribute`, or what it makes of arguments, imported on first use."""
-    return LazyPart(reference, *arguments)
-
-
-class PackageReporter:
-    """Reporter made of `metrics.reduce_scores`, `tables.make_tables` and `figures.make_figures` of a package."""
-
-    def __init__(self, package: str) -> None:
-        self.reduce = lazy_part(f"{package}.metrics:reduce_scores")
-        self.tables = lazy_part(f"{package}.tables:make_tables")
-        self.figures = lazy_part(f"{package}.figures:make_figures")
-
-
-def _default_reporter() -> Reporter:
-    return cast("Reporter", lazy_part("pipelines.benchmarks.default_reporter:REPORTER"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchmarkDefinition:
     """One benchmark, found by the name `BENCHMARK` of its package or module."""
@@ -179,10 +117,20 @@ class BenchmarkDefinition:
     title: str
     citation: str  # where the benchmark comes from: paper and data
     tasks: Mapping[str, tuple[str, ...]]  # task -> settings
-    whole_category: str = ""  # category of the value that stands for the whole, where it is not the pooled one
+    source: Callable[[Source, Mapping[str, str]], Iterable[SourceItem]]
+    """Yields the rows of a source folder; raises SourceError if it holds no data of this benchmark.
+
+    The mapping is our name -> the source's name of a column; keys are of `column_map_names`.
+    """
+    prompts: Callable[[PromptInput], Iterable[Prompt]]
+    """Yields the prompts of one sample in one task and setting, in the order of their variants."""
+    read: Callable[[Row], Reading]
+    """Reads an answer; a request that failed has none, and no value."""
+
     headline: str = "accuracy"  # the metric that stands for the benchmark everywhere; higher is better
     headline_at: tuple[str, str] = ("", "")  # task and setting in which it does; '': the first
     printed_headline: str = ""  # under which name papers and people's values have it, where under another
+    whole_category: str = ""  # category of the value that stands for the whole, where it is not the pooled one
     measure: str = ""  # what the headline measures: a sentence in plain words for the report
     secondary_metrics: tuple[str, ...] = ()  # metrics shown with it at the end of a run
     corpus_metrics: tuple[str, ...] = ()  # metrics that are no mean over rows, such as F1
@@ -192,7 +140,6 @@ class BenchmarkDefinition:
     derived_tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Tasks without requests of their own: name -> the tasks that they are computed from."""
     explicit_settings: tuple[str, ...] = ()  # settings that run only where `--settings` names them
-    ensemble_settings: tuple[str, ...] = ()  # settings in which several models make one row
     people_settings: tuple[str, ...] = ()
     """Settings whose answers are people's, in the data; added where `--settings` names them, and sent to no model."""
     prompt_texts: Mapping[str, str] = field(default_factory=dict)  # wording by version name
@@ -201,42 +148,63 @@ class BenchmarkDefinition:
     default_scorers: Mapping[str, str] = field(default_factory=dict)  # scorer kind -> `model[:layer]`
     descriptive_values: tuple[str, ...] = ()  # values of `Reading` that judge nothing; comparisons skip them
     content_field: str = ""  # data field with a hash of the content, for comparison with the previous ingest
+    column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
     published_values: tuple[PublishedValue, ...] = ()  # the paper's; empty: those of the package's `published.csv`
     publication: Publication = field(default_factory=Publication)  # what the paper's numbers were measured on and with
-    column_map_names: tuple[str, ...] = ()  # names that `--column-map` accepts; none: the flag is refused
 
-    source: SampleSource
-    prompter: Prompter
-    grader: Grader
-    reporter: Reporter = field(default_factory=_default_reporter)
-    judge: JudgePrompter | None = None
-    judged_metrics: tuple[str, ...] = ()  # those that rest on the judge's verdicts; of several judges shown by judge
-    judged_tasks: tuple[str, ...] = ()  # tasks whose answers the judge is asked about
-    captions: Callable[[Sample, str], Sequence[Step]] | None = None  # one picture a step
-    captioned_settings: tuple[str, ...] = ()  # settings whose prompts hold captions, asked once for each captioner
+    judge: Judge | None = None
+    captions: Captions = field(default_factory=Captions)
+    ensemble: Ensemble | None = None
+    people: Callable[[], HumanBaseline] = HumanBaseline  # human figures, annotation files and forms
     similarity: Callable[[Row], Sequence[SimilarityRequest]] | None = None  # text comparisons a row needs
     expected: Callable[[Row], Sequence[str]] | None = None  # the right answers of a row, as other tools show them
     options: Callable[[Row], Mapping[str, str]] | None = None
     """The letters of a row's options, or `yes` and `no`, with their texts; empty for a row that has none."""
     permuted: Callable[[Sample, Sequence[int]], Sample] | None = None
     """A sample with its options in another order, in each place the one of this number; for stress tests."""
-    ensemble: Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], Mapping[str, list[Metric]]] | None = None
-    """Metrics that several models make together, by the name under which they are shown, from scores by model."""
-    is_ensemble_member: Callable[[str], bool] = lambda _model: True  # which models the ensemble is made of, by name
-    ensemble_replaces_members: bool = False  # tables and figures show the ensemble in place of its members
     predictions_reader: PredictionsReader | None = None  # of the authors' own prediction files
+
+    metrics: Reduce = lazy(__package__, "default_reporter.reduce_scores")  # noqa: RUF009 - a function
+    """Returns all metrics of one model, from one row per planned request: sample_id, task, setting, variant, subset,
+    category, cluster, status (`ok`, `error`, `excluded`, or `missing` when it was never run), answer, rule, flags,
+    finish_reason, verdict_state, and a float column per value (NaN where there is none); and samples by id."""
+    tables: Callable[[Results], Sequence[Table]] = lazy(__package__, "default_reporter.make_tables")  # noqa: RUF009 - a function
+    figures: Callable[[Results], Sequence[Figure]] = lazy(__package__, "default_reporter.make_figures")  # noqa: RUF009 - a function
     item_lists: Callable[[pd.DataFrame, Mapping[str, Sample]], list[ItemList]] | None = None
     """The items behind the tables' numbers, from the scores of one model and samples by id."""
-    paired_metrics: PairedMetrics | None = None  # for comparisons: metrics of two models that are no mean of a score
-    annotation_form: Callable[[Iterable[Sample], Iterable[Row]], AnnotationForm] | None = None
-    """What people are asked about samples and models' answers, from which forms are drawn."""
-    human: HumanBaseline = field(default_factory=HumanBaseline)  # human figures and annotation files
+    measures: Measures | None = None
+    """Metrics of two models that are no mean of a score, for comparisons; samples are empty if the data are absent."""
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
-        """Return all metrics of one model, as `Reporter.reduce`; of repeated requests means over the repeats."""
+        """Return all metrics of one model, as `metrics`; of repeated requests means over the repeats."""
         from pipelines.benchmarks.metrics_kernel.repeats import reduce_repeats  # pandas and numpy take a second
 
-        return reduce_repeats(self.reporter.reduce, scores, samples)
+        return reduce_repeats(self.metrics, scores, samples)
+
+    def paired_metrics(self, a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterable[PairedMetric]:
+        """Return the `measures` of A and B from the same rows of one setting in the same order, which both answered."""
+        from pipelines.benchmarks.metrics_kernel.definitions import compared
+
+        return compared(self.measures, a, b, samples) if self.measures else ()
+
+    def reading(self, row: Row) -> Reading:
+        """Return the answer of a row, as it was read; none of a row without an answer."""
+        return self.read(row) if row.status == "ok" else Reading(answer=None, rule=row.status)
+
+    @property
+    def human(self) -> HumanBaseline:
+        """What is known of people."""
+        return self.people()
+
+    @property
+    def judged_metrics(self) -> tuple[str, ...]:
+        """The metrics that rest on a judge's verdicts."""
+        return self.judge.metrics if self.judge else ()
+
+    @property
+    def judged_tasks(self) -> tuple[str, ...]:
+        """The tasks whose answers a judge is asked about."""
+        return self.judge.tasks if self.judge else ()
 
     @property
     def published(self) -> tuple[PublishedValue, ...]:
@@ -258,34 +226,3 @@ class BenchmarkDefinition:
     def main_metrics(self) -> tuple[str, ...]:
         """The headline, and the metrics shown with it."""
         return self.headline, *self.secondary_metrics
-
-
-_FURTHER_PARTS: Final = ("similarity", "expected", "options", "permuted", "captions")
-
-
-def packaged_definition(package: str, parts: Any, **fields: Any) -> BenchmarkDefinition:
-    """Return the definition in `benchmark.yaml` of a benchmark's package.
-
-    The file has the definition's fields that are words and numbers, the `publication`, and under `parts` what is
-    imported on first use, as `module:attribute` of the package.
-
-    Args:
-        package: with the file, and with the modules of `PackageReporter`.
-        parts: source, prompter and grader, judge where it asks one, and by their names the further parts it has.
-        fields: further ones.
-    """
-    entry: dict[str, Any] = load_facts(package, "benchmark.yaml")
-    printed = entry.pop("publication")
-    judges = {(task, metric): name for task, by in printed.pop("judges", {}).items() for metric, name in by.items()}
-    return BenchmarkDefinition(
-        source=parts,
-        prompter=parts,
-        grader=parts,
-        judge=parts if hasattr(parts, "judge_request") else None,
-        reporter=PackageReporter(package),
-        publication=Publication(**printed, judges=judges),
-        **{name: getattr(parts, name) for name in _FURTHER_PARTS if hasattr(parts, name)},
-        **{name: lazy_part(f"{package}.{reference}") for name, reference in entry.pop("parts").items()},
-        **entry,
-        **fields,
-    )

@@ -1,4 +1,8 @@
-"""The reporter of a benchmark that defines none: accuracy with intervals, a table and a figure of it."""
+"""What a benchmark reports that defines nothing: accuracy with intervals, a table and a figure of it.
+
+Accuracy is the mean of the value `correct` of answered rows, by task and setting, whole and by subset and category.
+Error rows are counted, but not in the denominator. Intervals are over clusters.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -22,49 +26,45 @@ _ACCURACY: Final = MetricDef(
 )
 
 
-class DefaultReporter:
-    """Reports the mean of the value `correct` of answered rows, by task and setting, whole and by subset and category.
+def reduce_scores(scores: pd.DataFrame, _samples: Mapping[str, Sample]) -> list[Metric]:
+    """Return the accuracies of one model."""
+    every, metrics = ScoredRows.of(scores), list[Metric]()
+    for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
+        rows = every.where(task=task, setting=setting).named(task=str(task), setting=str(setting))
+        metrics += with_intervals(estimates(_measures(rows)))
+    return metrics
 
-    Error rows are counted, but not in the denominator. Intervals are over clusters.
-    """
 
-    def reduce(self, scores: pd.DataFrame, _samples: Mapping[str, Sample], /) -> list[Metric]:
-        """Return the accuracies of one model."""
-        every, metrics = ScoredRows.of(scores), list[Metric]()
-        for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
-            rows = every.where(task=task, setting=setting).named(task=str(task), setting=str(setting))
-            metrics += with_intervals(estimates(_measures(rows)))
-        return metrics
+def make_tables(results: Results) -> list[Table]:
+    """Lay out one table of accuracy: one row per model, one column per task and setting."""
+    table = TableDef(
+        id=f"{results.benchmark}_accuracy",
+        title=f"{results.benchmark}: accuracy",
+        columns=[(_label(key), key) for key in _whole_keys(results)],
+        rows=[Rows()],
+        show=with_interval,
+        style="percent1",
+        better="higher",
+        notes=("Percent. In brackets the 95% interval; n is the number of answers.",),
+    ).lay_out(results)
+    return [table] if table.rows else []
 
-    def tables(self, results: Results, /) -> list[Table]:
-        """Lay out one table of accuracy: one row per model, one column per task and setting."""
-        table = TableDef(
-            id=f"{results.benchmark}_accuracy",
+
+def make_figures(results: Results) -> list[Figure]:
+    """Lay out bars of accuracy, a group a task and setting."""
+    keys = _whole_keys(results)
+    if not keys:
+        return []
+    series = [Series.of(model, [results.find(key.of(model)) for key in keys]) for model in results.models()]
+    return [
+        Bars(
+            id=f"{results.benchmark}_accuracy_figure",
             title=f"{results.benchmark}: accuracy",
-            columns=[(_label(key), key) for key in _whole_keys(results)],
-            rows=[Rows()],
-            show=with_interval,
-            style="percent1",
-            better="higher",
-            notes=("Percent. In brackets the 95% interval; n is the number of answers.",),
-        ).lay_out(results)
-        return [table] if table.rows else []
-
-    def figures(self, results: Results, /) -> list[Figure]:
-        """Lay out bars of accuracy, a group a task and setting."""
-        keys = _whole_keys(results)
-        if not keys:
-            return []
-        series = [Series.of(model, [results.find(key.of(model)) for key in keys]) for model in results.models()]
-        return [
-            Bars(
-                id=f"{results.benchmark}_accuracy_figure",
-                title=f"{results.benchmark}: accuracy",
-                categories=tuple(map(_label, keys)),
-                series=tuple(series),
-                y_label="Accuracy",
-            )
-        ]
+            categories=tuple(map(_label, keys)),
+            series=tuple(series),
+            y_label="Accuracy",
+        )
+    ]
 
 
 def _measures(rows: ScoredRows) -> Iterator[Measure]:
@@ -83,6 +83,3 @@ def _whole_keys(results: Results) -> list[Key]:
 
 def _label(key: Key) -> str:
     return f"{key.task}, {key.setting}"
-
-
-REPORTER: Final = DefaultReporter()

@@ -9,19 +9,69 @@ import csv
 import io
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.figures import Figure
-from pipelines.benchmarks.prompt_templates import load_facts
-from pipelines.benchmarks.records import HUMAN_SPLIT, HUMAN_VERDICT, HUMAN_VOTES, Metric, Sample, person
+from pipelines.benchmarks.records import HUMAN_SPLIT, HUMAN_VERDICT, HUMAN_VOTES, MediaRef, Metric, Row, Sample, person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+YES_NO: Final = (("1", "Yes"), ("0", "No"))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One column of a row: a choice, or without options a line of text."""
+
+    column: str
+    label: str
+    options: Sequence[tuple[str, str]] = ()  # value and words of each choice
+    shown_if: tuple[str, str] | None = None  # column and value of an earlier question; hidden, the value is ''
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationPart:
+    """What becomes one row: fixed fields, questions, and texts to read."""
+
+    fields: Mapping[str, str]
+    questions: Sequence[Question]
+    texts: Sequence[tuple[str, str]] = ()  # heading and text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationItem:
+    """One item of a form; a person answers all of its parts."""
+
+    item_id: str  # unique in a form
+    strata: Mapping[str, str]  # what draws may be stratified by
+    texts: Sequence[tuple[str, str]] = ()
+    picture: MediaRef | None = None  # or a clip, of which frames are shown
+    further: Sequence[MediaRef] = ()  # after the first
+    parts: Sequence[AnnotationPart]
+
+    @property
+    def pictures(self) -> Sequence[MediaRef]:
+        """All pictures, in order."""
+        return (*((self.picture,) if self.picture else ()), *self.further)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationForm:
+    """The items of a benchmark from which forms are drawn, and the kind of human file that they save."""
+
+    kind: str
+    title: str
+    instructions: Sequence[str]
+    items: Sequence[AnnotationItem]
+    default_strata: Sequence[str]
+    annotator: str = "annotator"  # column of the person's code
+    preferred: str = ""  # column that is 1 for the best part of an item and else 0, where that is asked
+
 
 _TIE: Final = 0.5  # share of people who say yes
 POOLED: Final = person("all together")  # the people of an output as one
@@ -58,10 +108,10 @@ class HumanKind:
     may_be_empty: tuple[str, ...] = ()
     values: Mapping[str, Sequence[str]] = field(default_factory=dict)  # column -> values
     read: Callable[[HumanRow], HumanRow] = lambda row: row  # in our names; ValueError with what is wrong
-    sample: Callable[[HumanRow], str] | None = None  # id of the sample that must be in the data
+    sample: str = ""  # column with the id of the sample that must be in the data
     sample_noun: str = "sample"
-    answer: Callable[[HumanRow], Mapping[str, str]] | None = None
-    """Task, setting, variant and output of a person's answer; None where rows are no answers."""
+    answer: Mapping[str, str] = field(default_factory=dict)
+    """Task, setting, variant and output of a person's answer, with places for columns; empty if rows are no answers."""
     label: Callable[[HumanRow], OutputKey | None] | None = None
     """The model's output that a row labels as right or wrong, None for none; None where rows are no labels."""
     label_column: str = ""  # of `1` or `0`
@@ -83,19 +133,6 @@ class HumanKind:
             if row[column] not in (*values, last):
                 raise ValueError(f"{column} is {row[column]!r}, expected {', '.join(values)} or {last}")
         return row
-
-
-def human_kind(package: str, name: str, **fields: Any) -> HumanKind:
-    """Return a kind of file of a package's `people.yaml`, which has the fields of `HumanKind` that are words.
-
-    There `sample` names the column with the sample's id, and texts of `answer` have places for columns.
-    """
-    entry: dict[str, Any] = load_facts(package, "people.yaml")["kinds"][name]
-    if "sample" in entry:
-        entry["sample"] = itemgetter(entry["sample"])
-    if answer := entry.pop("answer", None):
-        fields = {"answer": lambda row: {name: text.format_map(row) for name, text in answer.items()}, **fields}
-    return HumanKind(name=name, **entry, **fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +181,10 @@ class HumanBaseline:
     agreement_headings: ClassVar[Mapping[str, str]] = {}
     """Task -> its name in the table of agreement, where people's answers can be equal."""
 
+    def annotation_form(self, _samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm | None:
+        """Return what people are asked about samples and models' answers, from which forms are drawn."""
+        return None
+
     def reference_values(self, _results: Results, /) -> list[HumanLevel]:
         """Return human figures for the joint comparison."""
         return []
@@ -173,7 +214,7 @@ class HumanBaseline:
         """Check a file row by row; raise ValueError `line N: ...` with what is wrong and what is expected."""
         file = self.kind(kind)
         for line, row in file.rows(text):
-            if file.sample is not None and (name := file.sample(row)) not in samples:
+            if file.sample and (name := row[file.sample]) not in samples:
                 raise ValueError(f"line {line}: the data has no {file.sample_noun} {name!r}")
             if person(row[file.person]) == POOLED:
                 raise ValueError(f"line {line}: {row[file.person]!r} stands for all people; give this one another code")
@@ -182,11 +223,13 @@ class HumanBaseline:
     def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:
         """Return a file as rows of a predictions file, a model `human:NAME` an annotator; none without answers."""
         file = self.kind(kind)
-        if file.answer is None or file.sample is None:
-            return []
+        texts = {**file.answer, "sample_id": f"{{{file.sample}}}"}
         return [
-            human_prediction(self.name, row[file.person], sample_id=file.sample(row), **file.answer(row))
+            human_prediction(
+                self.name, row[file.person], **{name: text.format_map(row) for name, text in texts.items()}
+            )
             for _, row in file.rows(text)
+            if file.answer
         ]
 
     def output_labels(self, files: Mapping[str, str], /) -> dict[OutputKey, dict[str, float]]:

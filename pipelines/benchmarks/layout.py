@@ -7,17 +7,14 @@
         rows=[Rows("1-Frame", [Key(setting="1-frame")])],
     ).lay_out(results)
 
-A column's key leaves open what its rows have in common; a row's key and model fill it in. `table_def` takes
-what is words from a package's `tables.yaml`.
+A column's key leaves open what its rows have in common; a row's key and model fill it in.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
-from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from pipelines.benchmarks.prompt_templates import load_facts
-from pipelines.benchmarks.results import Key, Results, Source, count_of, section, with_interval, without_interval
+from pipelines.benchmarks.results import Key, Results, Source, section, without_interval
 from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 
 BOTH: Final[Sequence[Source]] = ("published", "ours")
@@ -197,75 +194,21 @@ def if_ours(*texts: str) -> Note:
     return lambda _results, rows: texts if any(row.origin == "ours" and not row.baseline for row in rows) else ()
 
 
+def if_published(*texts: str) -> Note:
+    """Return notes that stand where the report has published numbers."""
+    return lambda results, _rows: texts if results.published else ()
+
+
+def value_of(number: TableValue | None) -> TableCell:
+    """Show a number without its interval and notes."""
+    return number and number.value
+
+
+def rows_behind(number: TableValue | None) -> TableCell:
+    """Show how many rows a number is computed from."""
+    return number and number.n
+
+
 def coverage_notes(sizes: Iterable[int], full: int, words: str) -> tuple[str, ...]:
     """Return a note for each number of items that is less than all; `words` has places for `size` and `full`."""
     return tuple(words.format(size=size, full=full) for size in sorted(sizes) if size < full)
-
-
-def table_def(
-    package: str,
-    name: str,
-    rows: Sequence[Rows | Fixed | Lines] = (),
-    *,
-    functions: Mapping[str, Callable[..., Any]] | None = None,
-    notes: Sequence[Note] = (),
-    **fields: Any,
-) -> TableDef:
-    """Return a table of a package's `tables.yaml`, which has the fields of `TableDef` that are words.
-
-    Args:
-        package: with the file.
-        name: id of the table.
-        rows: all rows but those `printed` in the file; where a head of the file has no column, they bring its cells.
-        functions: what the file's columns may name, by name: `show`, from a number to its cell, and `cell`, from the
-            row's view and the key of the column; and its notes by `call`. `count` shows a number as a count, `value`
-            without more, `n` its rows, `interval` with its interval.
-        notes: further ones, behind those of the file.
-        fields: further ones, or other ones than in the file.
-    """
-    entry: dict[str, Any] = dict(_entries(package)[name])
-    heads = entry.pop("columns", {})
-    pairs = heads.items() if isinstance(heads, Mapping) else [(h, None) if isinstance(h, str) else h for h in heads]
-    if printed := entry.pop("printed", None):
-        rows = [Fixed({label: Key(**key) for label, key in printed.items()}, "published"), *rows]
-    callables = {**_SHOWN, **(functions or {})}
-    columns = [(head, _column(column, callables)) for head, column in pairs]
-    of_file = (_note(note, callables) for note in entry.get("notes", ()))
-    entry |= {"id": name, "columns": columns, "notes": (*of_file, *notes)}
-    return TableDef(rows=rows, **{**entry, **fields})
-
-
-@cache
-def _entries(package: str) -> Mapping[str, Mapping[str, Any]]:
-    entries: Mapping[str, Mapping[str, Any]] = load_facts(package, "tables.yaml")
-    return entries
-
-
-_SHOWN: Final[Mapping[str, Show]] = {
-    "count": count_of,
-    "value": lambda number: number and number.value,
-    "n": lambda number: number and number.n,
-    "interval": with_interval,
-}
-
-
-def _note(entry: Any, functions: Mapping[str, Callable[..., Any]]) -> Note:
-    """Read a note: a text, `call` with a function's name, or texts under `if_ours` or `if_published`."""
-    if isinstance(entry, str):
-        return entry
-    ((kind, value),) = entry.items()
-    if kind == "if_published":
-        return lambda results, _rows: value if results.published else ()
-    return if_ours(*value) if kind == "if_ours" else functions[value]
-
-
-def _column(entry: Any, functions: Mapping[str, Callable[..., TableCell]]) -> Column:
-    """Read a column: the name of its metric, or the fields of its key with `show`, `change` or `cell`."""
-    if entry is None:
-        return None
-    named = {"metric": entry} if isinstance(entry, str) else dict(entry)
-    cell, show, change = (named.pop(field, "") for field in ("cell", "show", "change"))
-    key = Key(**named)
-    if cell:
-        return lambda view: functions[cell](view, key)
-    return Shown(key, functions[show] if show else None, change) if show or change else key

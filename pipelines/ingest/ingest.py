@@ -85,7 +85,7 @@ def _ingest(
     with scratch() as folder, closing(SampleSpool(folder / "samples.sqlite")) as samples:
         with source.decoder as decoder:
             writer = MediaWriter(source, store, decoder)
-            items = benchmark.source.read(source, column_map)
+            items = benchmark.source(source, column_map)
             rejections, notices = _collect(items, benchmark.name, writer, samples, progress)
         rejections = _write_rejections(store, rejections)
         if not samples:
@@ -156,12 +156,15 @@ def _collect(
     """Add the samples of a source; return its rejections and notices."""
     rejections: list[Rejection] = []
     notices: list[str] = []
-    for count, item in enumerate(items, start=1):
-        progress(count - len(notices) - isinstance(item, Notice))
+    rows = 0
+    for item in items:
         if isinstance(item, Notice):
             log.warning("%s: %s", name, item.message)
             notices.append(item.message)
-        elif isinstance(item, Rejection):
+            continue
+        rows += 1
+        progress(rows)
+        if isinstance(item, Rejection):
             rejections.append(item)
         elif not is_encodable(item.sample_id) or not is_encodable(item.category):
             reason = "the id or the category contains half a surrogate pair"

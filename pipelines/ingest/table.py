@@ -51,7 +51,7 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
     if not file and (title := card_title(folder)):
         columns = replace(columns, texts={"title": title, **columns.texts})
     table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=columns)
-    benchmark = replace(table_benchmark(table.definition), source=table)
+    benchmark = replace(table_benchmark(table.definition), source=table.read)
     return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
 
 

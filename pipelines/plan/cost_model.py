@@ -81,7 +81,9 @@ def _weight_bytes(spec: ModelSpec) -> float:
 
 def prompt_tokens(plan: ModelPlan, spec: ModelSpec) -> int:
     """Estimate the prompt tokens of the pending requests, with the entry's `tokens_per_picture` if it has one."""
-    return round(plan.prompt_tokens + plan.shared_tokens * (_media_factor(plan, spec) - 1))
+    if spec.tokens_per_picture is None:
+        return plan.prompt_tokens
+    return round(plan.prompt_tokens - plan.shared_tokens + plan.pictures * spec.tokens_per_picture)
 
 
 def saved_tokens(plan: ModelPlan, spec: ModelSpec) -> int:

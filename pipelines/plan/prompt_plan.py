@@ -1,7 +1,7 @@
 """From samples to prompts: the rows of a plan, whichever model answers them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -79,9 +79,8 @@ class PromptPlan:
     def rows(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlanRow]:
         """Build all prompts of one sample, by task and setting, in the order of their variants."""
         if self.kind == "caption":
-            captions_of = self.benchmark.captions or (lambda _sample, _setting: ())
             for setting in dict.fromkeys(cell.setting for cell in self.task_settings):
-                for step in captions_of(sample, setting):
+                for step in self.benchmark.captions.steps(sample, setting):
                     source = next((media.source for media in iter_media([step])), "")
                     yield _plan_row(sample, TaskSetting("caption", ""), Prompt(variant=source, steps=(step,)))
             return
@@ -93,10 +92,10 @@ class PromptPlan:
                 for repeat in range(self.repeats):
                     yield _plan_row(sample, cell, _repeated(prompt, repeat) if repeat else prompt, captioner)
 
-    def _prompts(self, query: PromptInput) -> Iterator[Prompt]:
+    def _prompts(self, query: PromptInput) -> Iterable[Prompt]:
         if self.stress:
             return Condition.parse(self.stress).prompts(self.benchmark, query)
-        return self.benchmark.prompter.prompts(query)
+        return self.benchmark.prompts(query)
 
     def asked_sample(self, sample: Sample) -> Sample:
         """Return a sample as these prompts ask it."""

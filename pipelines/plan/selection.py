@@ -101,7 +101,7 @@ def all_cells(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
 
 def holds_captions(benchmark: BenchmarkDefinition, cell: TaskSetting) -> bool:
     """Return whether the prompts of a cell hold captions."""
-    return cell.setting in benchmark.captioned_settings
+    return cell.setting in benchmark.captions.settings
 
 
 def _named_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:

@@ -205,3 +205,10 @@ def _latex_counts(table: FormattedTable) -> list[str]:
         return []
     size = f"{sizes[0]:,}" if len(sizes) == 1 else f"{sizes[0]:,} to {sizes[-1]:,}"
     return [f"Rows behind a number: {size}" + (f"; {failed:,} failed in all cells together." if failed else ".")]
+
+
+def format_value(value: float | None, unit: str) -> str:
+    """Return a number: a fraction in percent with one digit, others with at most three; '' for none."""
+    if value is None:
+        return ""
+    return f"{100 * value:.1f}" if unit == "fraction" else f"{value:,.3f}".rstrip("0").rstrip(".")

@@ -13,7 +13,7 @@ from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.measured import Measured, MetricKey
 from pipelines.report.references import NumberIndex, chance_on_rows
-from pipelines.report.tables.worded import worded
+from pipelines.report.worded import worded
 
 _NO_MODELS = ("Human", "Random")
 _ITEMS = {"same": "same", "approximate": "approximate", "unpublished": "none"}

@@ -9,7 +9,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import gap_metric, human_metric
 from pipelines.benchmarks.judges import CHANGED, PAIR_COUNTS, SHIFT, SHIFT_P, UNREAD_COUNT, pair_name
 from pipelines.benchmarks.metrics_kernel.labels import MetricName
-from pipelines.benchmarks.people.comparison import MARGIN, may_replace
+from pipelines.benchmarks.people import MARGIN, may_replace
 from pipelines.benchmarks.records import (
     CORRECTED,
     JUDGE_AGREEMENT,
@@ -23,7 +23,7 @@ from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.metrics.agreement import cohen_kappa
 from pipelines.metrics.paired import holm
 from pipelines.report.measured import Measured
-from pipelines.report.tables.worded import worded
+from pipelines.report.worded import worded
 
 _REACH: Final = 0.02  # half width for which the table has the labels needed
 _NOT_EVEN: Final = "not even with all labelled"

@@ -11,7 +11,6 @@ from pipelines.predict.records import CellCount
 from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
-from pipelines.report.stress.changes import StressedCell
 from pipelines.report.tables.token_efficiency import Efficiency
 
 METRIC_KEYS = (
@@ -107,6 +106,7 @@ class Section:
     summary: tuple[Table, ...] = ()  # short tables, on the landing page too
     tables: tuple[Table, ...] = ()  # long ones: a section with any has a page of its own
     figures: tuple[Figure, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)  # further ones, by path in the output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,6 @@ class ReportData:
     cost: Table | None = None
     efficiency: tuple[Efficiency, ...] = ()
     items: tuple[ModelItems, ...] = ()
-    stress: tuple[StressedCell, ...] = ()  # what a stress test changes
     reproduction: tuple[ReproductionCell, ...] = ()  # our numbers next to the published ones, by benchmark
 
     def __post_init__(self) -> None:

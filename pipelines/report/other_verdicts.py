@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 
 from pipelines.benchmarks.records import RIGHT, Metric
-from pipelines.import_logs.verdicts import ReadVerdict, difference
+from pipelines.logged_answers.verdicts import ReadVerdict, difference
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store

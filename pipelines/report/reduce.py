@@ -11,7 +11,7 @@ import pandas as pd
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import check_metrics, judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
-from pipelines.benchmarks.people.comparison import parsed_answers, replacement_metrics
+from pipelines.benchmarks.people import parsed_answers, replacement_metrics
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
@@ -25,7 +25,7 @@ from pipelines.report.measured import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
 from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
-from pipelines.report.stress.changes import stressed_rows
+from pipelines.report.stressed_rows import stressed_rows
 from pipelines.report.tables.repeats import variance_rows
 from pipelines.report.tables.token_efficiency import Efficiency, measure_efficiency, media_key
 from pipelines.storage.store import Store
@@ -117,7 +117,7 @@ class _SetNames:
     def label(self, entry: ManifestEntry, setting: str = "") -> str:
         """Return what a page calls a set of prompts; of a `setting` without captions, without their captioner."""
         names = [entry.prompt_set] if self.prompt_sets or entry.prompts.stress else []
-        if self.captioners and (not setting or setting in entry.definition.captioned_settings):
+        if self.captioners and (not setting or setting in entry.definition.captions.settings):
             names.append(f"captions of {entry.prompts.captioner_name}")
         return ", ".join(names)
 
@@ -161,7 +161,7 @@ class _OtherSets:
         else:
             self.frames.append(frame)
         for metric in definition.reduce(frame, requests.samples):
-            if metric.setting in definition.captioned_settings or not names.is_other_captioner(entry):
+            if metric.setting in definition.captions.settings or not names.is_other_captioner(entry):
                 self.metrics.append(Measured.of(entry.benchmark, entry.model, metric, names.source(entry)))
         self.counts += counts_of(entry, new, out, scores)
         self.judge_failed += int((new["verdict_state"] == "failed").sum())
@@ -184,7 +184,7 @@ def reduce_people(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     frames, samples = _frames(group, out)
     definition = first.definition
     metrics = definition.human.pooled(
-        {name: without_verdicts(frame) for name, frame in frames.items()}, samples, definition.reporter.reduce
+        {name: without_verdicts(frame) for name, frame in frames.items()}, samples, definition.metrics
     )
     rows = [Measured.of(first.benchmark, POOLED, metric) for metric in metrics]
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0)
@@ -195,9 +195,9 @@ def reduce_ensemble(group: Sequence[PlannedEntry], out: Store) -> EntryResults:
     first = group[0].entry
     frames, samples = _frames(group, out)
     ensemble = first.definition.ensemble
-    metrics = ensemble(frames, samples) if ensemble else {}
+    metrics = ensemble.metrics(frames, samples) if ensemble else {}
     rows = [Measured.of(first.benchmark, name, metric) for name, named in metrics.items() for metric in named]
-    replaced = tuple(frames) if rows and first.definition.ensemble_replaces_members else ()
+    replaced = tuple(frames) if rows and ensemble and ensemble.replaces_members else ()
     return EntryResults(metrics=rows, counts=[], answers=[], judge_failed=0, replaced=replaced)
 
 

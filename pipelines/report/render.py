@@ -18,8 +18,6 @@ from pipelines.report.pages.html import TITLE, detail_tables, html_pages, lead, 
 from pipelines.report.pages.items import item_files
 from pipelines.report.reproduction import PATH as REPRODUCTION
 from pipelines.report.reproduction import reproduction_json
-from pipelines.report.stress.changes import PATH as STRESS
-from pipelines.report.stress.changes import stress_json
 from pipelines.report.tables import overview
 
 Part = TypeVar("Part", Section, BenchmarkSection)
@@ -36,12 +34,12 @@ def render(report: ReportData) -> dict[str, bytes]:
     contents: dict[str, bytes] = {
         METRICS: metrics_json(report.metrics),
         REPRODUCTION: reproduction_json(report.reproduction),
-        **({STRESS: stress_json(report.stress)} if report.stress else {}),
     }
-    for path, content in _table_files(report):
+    files = [(path, content.encode()) for path, content in _table_files(report)]
+    for path, content in (*files, *(file for section in report.across for file in section.files.items())):
         if path in contents:
             raise ValueError(f"two tables or figures would be written to {path}")
-        contents[path] = content.encode()
+        contents[path] = content
     shown = replace(
         report,
         across=tuple(map(_without_repetitions, report.across)),

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.people.comparison import agreement_table
+from pipelines.benchmarks.people import agreement_table
 from pipelines.benchmarks.records import Metric, is_person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
@@ -30,13 +30,11 @@ from pipelines.report.portable import portable, portable_text
 from pipelines.report.reduce import reduce_ensemble, reduce_entry, reduce_people, run_later
 from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_cells
-from pipelines.report.stress.changes import StressedCell, stressed_cells, with_holm
-from pipelines.report.stress.tables import stress_section
+from pipelines.report.sections import ReportInputs, registered_sections
 from pipelines.report.tables.overview import mark_compared
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.repeats import tries_table, variance_table, verdict_table
 from pipelines.report.tables.reproduction import summary_table
-from pipelines.report.twin import twin_section
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
 
@@ -51,7 +49,11 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
     names = sorted({entry.benchmark for entry in entries})
     groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
     people = _people(context, names)
-    joint = [_ensemble(group) for group in groups if group[0].entry.definition.ensemble is not None]
+    joint = [
+        [planned for planned in group if ensemble.is_member(planned.entry.model)]
+        for group in groups
+        if (ensemble := group[0].entry.definition.ensemble)
+    ]
     in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
     rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
     persons = [
@@ -72,12 +74,6 @@ def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster:
 def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
     first, *further_sets = [PlannedEntry(in_set, context.entry_plans(in_set)) for in_set in entry.by_prompt_set()]
     return PlannedEntry(entry, first.plans, further_sets)
-
-
-def _ensemble(group: Sequence[PlannedEntry]) -> list[PlannedEntry]:
-    """Return the entries of one benchmark that its ensemble is made of."""
-    is_member = group[0].entry.definition.is_ensemble_member
-    return [planned for planned in group if is_member(planned.entry.model)]
 
 
 def _submit(function: Callable[[], T]) -> Callable[[], T]:
@@ -151,17 +147,14 @@ def publish(
     leaders = {at.benchmark: at.leader for at in standings}
     spending = (*run.spending, *([costs.record()] if costs else []))
     reproduction = explain(reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names}))
-    stressed = with_holm([cell for name in names for cell in _stressed(name, reduced, baselines)])
     data = ReportData(
         run=portable(_facts(run, "; ".join(costs.lines()) if costs else "", out.uri), out.uri),
         metrics=(*rows, *(row for results in reduced for row in results.by_prompt_set)),
         across=(
             *_reproduction(reproduction),
-            *stress_section(stressed),
-            *(twin_section(out, run.datasets["mate"].fingerprint) if "mate" in names else ()),
+            *registered_sections(ReportInputs(out, run, names, reduced)),
             *_across(names, shown, baselines),
         ),
-        stress=tuple(stressed),
         reproduction=tuple(reproduction),
         benchmarks=tuple(
             replace(
@@ -198,20 +191,12 @@ def _reproduction(cells: Sequence[ReproductionCell]) -> tuple[Section, ...]:
     return (Section(name="reproduction", title=title, summary=(table,)),) if table else ()
 
 
-def _stressed(name: str, reduced: Sequence[EntryResults], baselines: frozenset[str]) -> list[StressedCell]:
-    """Return what a stress test changes of a benchmark's answers and conclusions."""
-    rows = {
-        of.counts[0].model: of.stressed for of in reduced if of.stressed is not None and of.counts[0].benchmark == name
-    }
-    return stressed_cells(name, rows, baselines)
-
-
 def _facts(run: RunManifest, spent: str, out: str) -> dict[str, Any]:
     """Return the run for the report's head; entries and full wording stay in `run.json`.
 
     Arguments are made portable one by one: joined, a folder's name with a space would be two words.
     """
-    shown = {name: value for name, value in asdict(run.sweep).items() if value not in (None, (), "")}
+    shown = {name: value for name, value in run.sweep.to_record().items() if value not in (None, (), "")}
     return {
         "product": run.product,
         "created": run.created,
@@ -299,7 +284,7 @@ def _part(
     by_judge = {judge: _results(name, rows, judge) for judge in judges}
     tables, figures = definition.human.display(files, marks, results)
     judged = judge_tables(results, by_judge, definition, run.models)
-    compared = (*definition.reporter.tables(results), *judged, *tables)
+    compared = (*definition.tables(results), *judged, *tables)
     return BenchmarkSection(
         name=name,
         title=definition.title,
@@ -313,5 +298,5 @@ def _part(
             *_prompt_tables(name, reduced),
         ),
         baselines=baselines,
-        figures=(*definition.reporter.figures(results.without_people()), *figures),
+        figures=(*definition.figures(results.without_people()), *figures),
     )

@@ -125,10 +125,10 @@ def open_questions(
     if prompter is None:
         return
     for row in rows:
-        judge_request = prompter.judge_request(row, context.texts)
+        judge_request = prompter.ask(row, context.texts)
         if not isinstance(judge_request, JudgeRequest):
             continue
-        request = judge.open_question(judge_request, prompter.read_verdict)
+        request = judge.open_question(judge_request, prompter.read)
         if request is not None and request.request_id not in asked_ids:
             asked_ids.add(request.request_id)
             yield request, row

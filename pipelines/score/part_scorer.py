@@ -110,9 +110,9 @@ class PartScorer:
         prompter = self._benchmark.judge
         if not self._judges or prompter is None:
             return []
-        judge_request = prompter.judge_request(row, self._context.texts)
+        judge_request = prompter.ask(row, self._context.texts)
         if isinstance(judge_request, JudgeRequest):
-            return [judge.verdict(judge_request, prompter.read_verdict) for judge in self._judges]
+            return [judge.verdict(judge_request, prompter.read) for judge in self._judges]
         return [] if judge_request is None else [Verdict(state="ok", accepted=judge_request)]
 
     def _checks(self, row: Row) -> dict[str, float]:
@@ -121,9 +121,9 @@ class PartScorer:
         if not self._spec.judge_checks or not self._judges or prompter is None or row.verdict.state == "absent":
             return {}
         rows = {check: changed for check in CHECKS if (changed := changed_row(row, check)) is not None}
-        requests = {check: prompter.judge_request(changed, texts) for check, changed in rows.items()}
+        requests = {check: prompter.ask(changed, texts) for check, changed in rows.items()}
         verdicts = {
-            check: self._judges[0].verdict(request, prompter.read_verdict)
+            check: self._judges[0].verdict(request, prompter.read)
             for check, request in requests.items()
             if isinstance(request, JudgeRequest)
         }
@@ -226,7 +226,7 @@ class PartScorer:
         return [replace(row, given=values) for row, values in zip(rows, given, strict=True)], missing
 
     def _score_row(self, row: Row, by_judge: Mapping[str, float]) -> dict[str, Any]:
-        reading = self._benchmark.grader.read_answer(row)
+        reading = self._benchmark.reading(row)
         return {
             "request_id": row.request_id,
             "sample_id": row.sample.sample_id,

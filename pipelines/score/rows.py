@@ -80,8 +80,6 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     )
     if row.output is None:
         return row
-    grader = context.prompts.benchmark.grader
-    output, dropped = clean_reply(
-        row.output, lambda text: grader.read_answer(replace(row, output=text)).answer is not None
-    )
+    read = context.prompts.benchmark.reading
+    output, dropped = clean_reply(row.output, lambda text: read(replace(row, output=text)).answer is not None)
     return replace(row, output=output, dropped=dropped)

@@ -5,10 +5,14 @@ import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
 
 from pipelines.errors import TooLargeError
 
 _S3 = "s3://"
+_RESERVED: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d|data)(\.|$)", re.IGNORECASE)
+_LONGEST_NAME: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,15 @@ def short_labels(uris: Sequence[str]) -> list[str]:
         if len({*labels}) == len(labels):
             return labels
     return [f"{number}:{uri}" for number, uri in enumerate(uris, 1)]
+
+
+def portable_name(text: str) -> str:
+    """Return a text as the name of a file or folder that every system takes."""
+    parts = re.sub(r"[^A-Za-z0-9_.+%-]", lambda sign: "_" if sign[0].isascii() else quote(sign[0]), text)
+    if len(parts) > _LONGEST_NAME:  # texts that begin alike stay apart
+        parts = f"{parts[: _LONGEST_NAME - 9]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    name = parts.strip(".") or "_"
+    return f"_{name}" if _RESERVED.match(name) else name
 
 
 def resolve(root: str, path: str) -> str:

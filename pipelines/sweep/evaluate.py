@@ -15,6 +15,7 @@ from pipelines.plan.run_spec import Stage
 from pipelines.predict.beside import JudgesBeside, RunJobs
 from pipelines.predict.records import CellCount
 from pipelines.predict.stage import ModelRuns
+from pipelines.registry import extension
 from pipelines.score.stage import judge_rounds, score_parts
 from pipelines.sweep.label_check import check_labels
 from pipelines.sweep.result import SweepResult
@@ -46,7 +47,6 @@ def score_and_report(
     missing += [text for text in gone if text not in missing]
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
-        from pipelines.decisions.explain.published import with_own_rows
         from pipelines.report.stage import Remarks, publish, reduce_all
 
         if not gone:  # else the answers to labels have no verdicts because of them
@@ -55,7 +55,10 @@ def score_and_report(
         context.progress.phase("report", len(entries))
         reduced = reduce_all(context, entries, sweep.cluster)
         notes += cut_notes(count for results in reduced for count in results.counts)
-        remarks, explain = Remarks([*notes, *missing], problems), partial(with_own_rows, context.out, run)
+        remarks, explain = (
+            Remarks([*notes, *missing], problems),
+            partial(extension("explain_published"), context.out, run),
+        )
         publish(context.out, run, reduced, remarks, costs=sweep.costs, explain=explain)
         context.progress.advance(len(entries), 0)
         result = replace(

@@ -13,11 +13,12 @@ from pipelines.benchmarks.human import POOLED
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
-from pipelines.import_logs.files import json_lines
-from pipelines.import_logs.matching import match_logs
-from pipelines.import_logs.tools import TOOL_NAMES, tool_files
+from pipelines.logged_answers.json_files import json_lines
+from pipelines.logged_answers.matching import match_logs
+from pipelines.logged_answers.readers import GROUP, tool_files
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
+from pipelines.registry import registered
 from pipelines.sweep.answer_spool import GIVEN, OTHER_VERDICT, AnswerSpool
 
 REQUIRED = ("benchmark", "model", "task", "setting", "sample_id", "output")
@@ -45,7 +46,10 @@ def read_answers(spec: RunSpec, path: Path, answers: AnswerSpool, tool: str | No
             if (cell := (row["benchmark"], row["task"], row["setting"])) not in names:
                 _check_names(row, file, line)
                 names.add(cell)
-            if row["benchmark"] in spec.benchmarks and _is_selected(spec, row):
+            is_selected = row["task"] in (spec.tasks or [row["task"]]) and row["setting"] in (
+                spec.settings or [row["setting"]]
+            )
+            if row["benchmark"] in spec.benchmarks and is_selected:
                 answers.add(line, row)
 
 
@@ -59,7 +63,7 @@ def _files(path: Path) -> list[Path]:
     if not files:
         raise UsageError(
             f"--predictions {path}: holds no file in the form of a benchmark's authors, and no log of "
-            f"{', '.join(TOOL_NAMES)}; give one .jsonl or .parquet file instead"
+            f"{', '.join(registered(GROUP))}; give one .jsonl or .parquet file instead"
         )
     return files
 
@@ -159,7 +163,3 @@ def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
         check_names("setting", [row["setting"]], list(tasks[row["task"]]))
     except UnknownNameError as error:
         raise UsageError(f"{path.name}, line {line}: {error}") from error
-
-
-def _is_selected(spec: RunSpec, row: Mapping[str, Any]) -> bool:
-    return (not spec.tasks or row["task"] in spec.tasks) and (not spec.settings or row["setting"] in spec.settings)

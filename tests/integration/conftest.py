@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run as run_command
-from jobs.options import normalize_arguments
+from jobs.shared.options import normalize_arguments
 from tests.support.paths import ENGINES_PATH
 from tests.support.seaweed import seaweed, unavailable_reason
 

@@ -10,11 +10,11 @@ import pytest
 import requests
 
 from jobs.cli.main import run
+from jobs.nightly.history import History
+from jobs.nightly.page import history_page
 from models.spec import ModelSpec
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
-from pipelines.nightly.history import History
-from pipelines.nightly.page import history_page
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
@@ -22,7 +22,7 @@ from tests.integration.test_view import serving
 from tests.support.axe import axe_script, serious_faults
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.viewer_output import HOSTILE, metric, write_metrics, write_output, write_report
-from tests.unit.pipelines.nightly.test_page import write_nights
+from tests.unit.jobs.nightly.test_page import write_nights
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium")]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.benchmarks.mate.generator.generate import generate
+from jobs.generate.generate import generate
 from tests.integration.conftest import Cli
 from tests.support import unpie_source, vague_source, vflute_source
 

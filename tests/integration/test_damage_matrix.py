@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from jobs.cli.main import run
-from jobs.view.outputs import open_outputs
 from jobs.view.run import viewer
+from pipelines.samples.outputs import open_outputs
 from tests.support import maia_source, vague_source
 from tests.support.damage_matrix import CAPTIONS, DAMAGES, FILES, damage, facts
 from tests.support.turns import in_turns

@@ -160,8 +160,8 @@ def test_a_twin_leaves_look_alikes_untouched(temporary: Path, tmp_path: Path) ->
 
 
 def test_trainings_leave_look_alikes_untouched(tmp_path: Path) -> None:
-    from pipelines.finetune.checkpoints import delete_checkpoints
-    from pipelines.finetune.example_store import delete_examples
+    from jobs.finetune.checkpoints import delete_checkpoints
+    from jobs.finetune.example_store import delete_examples
     from pipelines.storage.store import Store
 
     planted, out = plant(tmp_path / "tmp", tmp_path, tmp_path, tmp_path, tmp_path), Store(str(tmp_path))

@@ -124,7 +124,7 @@ def test_planted_models_flip_where_they_should_and_nothing_is_asked_twice(
 KILLED = """
 import os, signal
 from jobs.cli.main import run
-from jobs.progress import Progress
+from jobs.shared.progress import Progress
 
 left = {commits}
 

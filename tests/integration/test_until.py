@@ -14,15 +14,14 @@ from typing import Any
 
 import pytest
 
+from jobs.analysis.explain.rows import read_entry
 from models.spec import ModelSpec
-from pipelines.decisions.explain.rows import read_entry
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
-from pipelines.plan.stopping.until import Until, looks
+from pipelines.plan.stopping.until import looks
 from pipelines.predict import stage
 from pipelines.predict.records import Receipt
 from pipelines.storage.parts import read_part
@@ -63,7 +62,7 @@ def sweep(data: str, out: Path, until: str = "ci<=0.15", **fields: Any) -> RunSp
         data=data,
         out=str(out),
         models=models,
-        until=Until.parse(until) if until else None,
+        until=until or None,
         **fields,
     )
 
@@ -207,7 +206,7 @@ def test_without_its_judge_a_run_is_reported_and_resumed(tmp_path: Path, inline_
 
 def test_refusals(quiz: str, tmp_path: Path, inline_cli: Cli) -> None:
     with pytest.raises(UsageError, match="share one clip, picture or scene"):
-        run_sweep(replace(sweep(quiz, tmp_path / "one"), limit=Limit.parse("1")))
+        run_sweep(replace(sweep(quiz, tmp_path / "one"), limit="1"))
     flags = ("--models", "random", "--data", quiz, "--out", str(tmp_path / "out"), "--until", "ci<=0.02")
     corpus = inline_cli("run", *flags, "--benchmarks", "vflute", code=2)
     assert "is a number of the whole corpus" in corpus.stderr

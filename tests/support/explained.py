@@ -9,12 +9,12 @@ from string import ascii_uppercase
 import numpy as np
 import pandas as pd
 
+from jobs.analysis.explain.requests import Key, PromptStore, StoredRequest
+from jobs.analysis.explain.rows import Side, read_rows
 from models.messages import Media, Step, user
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.table.benchmark import table_definition
-from pipelines.decisions.explain.requests import Key, PromptStore, StoredRequest
-from pipelines.decisions.explain.rows import Side, read_rows
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.report.measured import MetricKey
 

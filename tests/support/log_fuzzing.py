@@ -33,8 +33,8 @@ def golden(name: str) -> Path:
 
 
 def _read(content: bytes, path: Path, tool: str) -> None:
-    from pipelines.import_logs.matching import match_logs
-    from pipelines.import_logs.tools import tool_files
+    from pipelines.logged_answers.matching import match_logs
+    from pipelines.logged_answers.readers import tool_files
     from pipelines.plan.run_spec import RunSpec
 
     path.write_bytes(content)
@@ -71,7 +71,7 @@ def _rows_of(name: str) -> tuple[Callable[[Path], bytes], Callable[[bytes, Path]
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     if file.suffix == ".eval":
-        from pipelines.import_logs.files import open_archive
+        from jobs.import_logs.files import open_archive
 
         with open_archive(file) as archive:
             return [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")][:_ROWS]

@@ -55,7 +55,7 @@ def _samples(name: str, count: int) -> list[Sample]:
     if name == "vflute":
         results = vflute_rows.samples(vflute_rows.whole_split()[:: 723 // count or 1])
         return [replace(result, data={**result.data, "prompt": "", "shots": []}) for result in results.values()]
-    items = benchmark("maia").source.read(_Questions(max(1, count // 24)), {})
+    items = benchmark("maia").source(_Questions(max(1, count // 24)), {})
     return [
         Sample(sample_id=item.sample_id, category=item.category, cluster=item.cluster, data=item.data)
         for item in items

@@ -22,9 +22,7 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
             status = {None: "error", "missing": "missing"}.get(output, "ok")
             cell = {"task": cell_row["task"], "setting": cell_row["setting"], "variant": ""}
             reading = (
-                BENCHMARK.grader.read_answer(
-                    Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell)
-                )
+                BENCHMARK.reading(Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell))
                 if status == "ok"
                 else None
             )
@@ -46,7 +44,7 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
 
 
 def reduced(samples: Sequence[Sample], answer: Answer) -> list[Metric]:
-    return BENCHMARK.reporter.reduce(frame(samples, answer), {sample.sample_id: sample for sample in samples})
+    return BENCHMARK.metrics(frame(samples, answer), {sample.sample_id: sample for sample in samples})
 
 
 def find(

@@ -58,7 +58,7 @@ def prompts(sample: Sample) -> dict[tuple[str, str], Prompt]:
     results = {}
     for task, settings in BENCHMARK.tasks.items():
         for setting in settings:
-            for prompt in BENCHMARK.prompter.prompts(PromptInput(sample, task, setting, texts=TEXTS, seed=42)):
+            for prompt in BENCHMARK.prompts(PromptInput(sample, task, setting, texts=TEXTS, seed=42)):
                 assert (task, setting) not in results
                 results[task, setting] = prompt
     return results

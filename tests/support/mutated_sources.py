@@ -108,8 +108,6 @@ def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
     for sample in Dataset.open(data, name).samples():
         for task, settings in item.tasks.items():
             for setting in settings:
-                for prompt in item.prompter.prompts(
-                    PromptInput(sample, task, setting, texts=texts, seed=42, captions={})
-                ):
+                for prompt in item.prompts(PromptInput(sample, task, setting, texts=texts, seed=42, captions={})):
                     assert bool(prompt.steps) != bool(prompt.excluded)
     return rows, len(listed)

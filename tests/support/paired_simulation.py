@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.decisions.power import Pilot
+from jobs.analysis.power import Pilot
 from pipelines.metrics.intervals import Term
 from pipelines.metrics.paired import PairedSums, Tested, difference_test, repeat_variance
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jobs.generate.generate import generate
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store

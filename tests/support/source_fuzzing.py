@@ -18,7 +18,7 @@ def _of_source(name: str, file: str, where: str = "") -> Callable[[bytes, Path],
         (folder / (where or name) / file).write_bytes(content)
         source = Folder(str(folder / (where or name)))
         source.decoder = decoder()  # one for all inputs: to start its process takes longer than to read them
-        for _ in benchmark(name).source.read(source, {}):
+        for _ in benchmark(name).source(source, {}):
             pass
 
     return parse

@@ -69,7 +69,7 @@ def reduced(
 ) -> list[Metric]:
     """Reduce these cells to metrics; `judge` is the verdict on every question, None for no judge."""
     frame = scored(name, sample_requests(name, samples, tasks, settings), say, compare, judge)
-    return benchmark(name).reporter.reduce(frame, {sample.sample_id: sample for sample in samples})
+    return benchmark(name).metrics(frame, {sample.sample_id: sample for sample in samples})
 
 
 def scored(
@@ -109,8 +109,8 @@ def _row(
         ask.column: max(compare(ask.candidate, reference) for reference in ask.references)
         for ask in (benchmark(name).similarity or (lambda _: ()))(row)
     }
-    prompter = benchmark(name).judge
-    question = prompter.judge_request(row, texts) if prompter else None
+    asks = benchmark(name).judge
+    question = asks.ask(row, texts) if asks else None
     return replace(row, given=similarities, verdict=_verdict(question, judge))
 
 
@@ -121,7 +121,7 @@ def _verdict(ask: object, judge: bool | None) -> Verdict:
 
 
 def _scored(row: Row, name: str) -> dict[str, Any]:
-    reading = benchmark(name).grader.read_answer(row)
+    reading = benchmark(name).reading(row)
     return {
         "request_id": row.request_id,
         "sample_id": row.sample.sample_id,

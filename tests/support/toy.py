@@ -12,39 +12,35 @@ from pipelines.benchmarks.records import MediaFile, Notice, Prompt, RawSample, R
 from pipelines.errors import SourceError
 
 
-class Toy:
-    """Source, prompter and grader of the sums."""
-
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read the lines of `sums.jsonl`."""
-        if not source.exists("sums.jsonl"):
-            raise SourceError(f"{source.uri}: no sums.jsonl")
-        for number, line in enumerate(source.read_bytes("sums.jsonl").splitlines()):
-            row = json.loads(line)
-            if not isinstance(row.get("answer"), int):
-                yield Rejection(file="sums.jsonl", item=f"line {number + 1}", reason="`answer` is no number")
-                continue
-            picture = MediaFile(role="picture", kind="image", path=row["picture"])
-            yield RawSample(sample_id=row["id"], file="sums.jsonl", media=(picture,), data=row)
-
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield one request a sum."""
-        ref = query.sample.ref("picture")
-        assert ref is not None
-        parts: list[Any] = [Media("image", ref.sha256)] if query.setting == "picture" else []
-        text = query.texts.fill("toy-v1", sum=query.sample.data["sum"])
-        step = Step(turns=(user(*parts, text),), generation=Generation(max_new_tokens=8), choices=("1", "2"))
-        yield Prompt(version=query.texts.version("toy-v1"), steps=(step,))
-
-    def read_answer(self, row: Row, /) -> Reading:
-        """Read the number."""
-        if row.status != "ok":
-            return Reading(answer=None, rule=row.status)
-        answer = (row.output or "").strip()
-        return Reading(answer=answer, rule="text", values={"correct": float(answer == str(row.sample.data["answer"]))})
+def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | Notice]:
+    """Read the lines of `sums.jsonl`."""
+    if not source.exists("sums.jsonl"):
+        raise SourceError(f"{source.uri}: no sums.jsonl")
+    for number, line in enumerate(source.read_bytes("sums.jsonl").splitlines()):
+        row = json.loads(line)
+        if not isinstance(row.get("answer"), int):
+            yield Rejection(file="sums.jsonl", item=f"line {number + 1}", reason="`answer` is no number")
+            continue
+        picture = MediaFile(role="picture", kind="image", path=row["picture"])
+        yield RawSample(sample_id=row["id"], file="sums.jsonl", media=(picture,), data=row)
 
 
-TOY = Toy()
+def prompts(query: PromptInput) -> Iterator[Prompt]:
+    """Yield one request a sum."""
+    ref = query.sample.ref("picture")
+    assert ref is not None
+    parts: list[Any] = [Media("image", ref.sha256)] if query.setting == "picture" else []
+    text = query.texts.fill("toy-v1", sum=query.sample.data["sum"])
+    step = Step(turns=(user(*parts, text),), generation=Generation(max_new_tokens=8), choices=("1", "2"))
+    yield Prompt(version=query.texts.version("toy-v1"), steps=(step,))
+
+
+def read_answer(row: Row) -> Reading:
+    """Read the number."""
+    answer = (row.output or "").strip()
+    return Reading(answer=answer, rule="text", values={"correct": float(answer == str(row.sample.data["answer"]))})
+
+
 BENCHMARK = BenchmarkDefinition(
     name="toy",
     version="1",
@@ -52,7 +48,7 @@ BENCHMARK = BenchmarkDefinition(
     citation="made up for a test",
     tasks={"sum": ("words", "picture")},
     prompt_texts={"toy-v1": "How much is {sum}? Answer with a number."},
-    source=TOY,
-    prompter=TOY,
-    grader=TOY,
+    source=read_source,
+    prompts=prompts,
+    read=read_answer,
 )

@@ -71,7 +71,7 @@ def frame(
         for task, setting in cells:
             output = say(sample, task, setting)
             state = (status or {}).get((sample.sample_id, setting), "ok" if output is not None else "error")
-            reading = BENCHMARK.grader.read_answer(
+            reading = BENCHMARK.reading(
                 Row(
                     request_id="r", sample=sample, model="m", task=task, setting=setting, variant="",
                     status="ok" if state == "ok" else "error", output=output if state == "ok" else None,
@@ -93,7 +93,7 @@ def frame(
 
 def reduced(samples: Sequence[Sample], say: Say, **how: Any) -> list[Metric]:
     """Reduce the answers to metrics."""
-    return BENCHMARK.reporter.reduce(frame(samples, say, **how), {sample.sample_id: sample for sample in samples})
+    return BENCHMARK.metrics(frame(samples, say, **how), {sample.sample_id: sample for sample in samples})
 
 
 def metric_named(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:

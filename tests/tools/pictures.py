@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jobs.demo.checkpoint import TRAINED_MODEL
-from pipelines.nightly.history import History
-from pipelines.nightly.page import history_page
+from jobs.nightly.history import History
+from jobs.nightly.page import history_page
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.paths import ROOT
-from tests.unit.pipelines.nightly.test_page import write_nights
+from tests.unit.jobs.nightly.test_page import write_nights
 
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH, HEIGHT = 1280, 800

@@ -21,7 +21,7 @@ ALLOWED = {
     "cluster/connection.py": {"socket"},  # whether --address answers
     "jobs/serve/run.py": {"socket"},  # the socket at which it listens
     "jobs/view/run.py": {"socket"},  # listens at 127.0.0.1
-    "jobs/web.py": {"socket"},  # listens for `serve` and `view`
+    "jobs/shared/web.py": {"socket"},  # listens for `serve` and `view`
     "models/engines/endpoints/batch_api.py": {"httpx2"},  # as the engines
     "models/engines/endpoints/engine.py": {"httpx2"},  # base_url of the user's models file
     "models/engines/tensor_parallel/engine.py": {"socket"},  # the ranks' meeting point, on 127.0.0.1

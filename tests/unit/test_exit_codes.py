@@ -9,6 +9,7 @@ import pkgutil
 import pytest
 
 import cluster
+import jobs
 import models
 import pipelines
 from cluster.errors import ClusterError
@@ -70,7 +71,9 @@ WITHOUT_EXIT_CODE = {
     "pipelines.json_records.MalformedError",
     "models.errors.RankBugError",  # a bug, as an AttributeError is
     "pipelines.benchmarks.unpie.source._BadRowError",  # become rejected rows, or a SourceError
-    "pipelines.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
+    "jobs.finetune.ray_train._WorkersDiedError",  # starts the training again, or becomes a ModelUnavailableError
+    "jobs.serve.chat_api.BadRequestError",  # become replies with a status
+    "jobs.serve.http_api._GoneError",
     "pipelines.worker_errors.WorkerError",  # carries one of the others through Ray
 }
 NOT_HERE = "models.engines.vllm"  # imports what is installed on GPU machines only
@@ -78,7 +81,7 @@ NOT_HERE = "models.engines.vllm"  # imports what is installed on GPU machines on
 
 def exception_classes() -> dict[str, type[Exception]]:
     classes: dict[str, type[Exception]] = {}
-    for package in (cluster, models, pipelines):
+    for package in (cluster, jobs, models, pipelines):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if info.name.startswith(NOT_HERE):
                 continue

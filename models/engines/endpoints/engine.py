@@ -187,7 +187,7 @@ class EndpointEngine:
                     self._concurrency.record(outcome)
             finally:
                 self._budget.settle(reserved, outcome)
-            is_final = self._first.end(outcome)
+            is_final = self._first.end(outcome, has_media=bool(call.media))
             if isinstance(outcome, Answer):
                 self._health.record_answer()
                 self._cache.record(prefix, outcome)

@@ -1,4 +1,4 @@
-"""The first call of an engine, which is sent alone: it may show that no call can pass."""
+"""The first call of an engine, which is sent alone, and the first with a picture: they may show that none can pass."""
 
 import asyncio
 
@@ -12,21 +12,29 @@ class FirstCall:
     def __init__(self) -> None:
         self._ended = asyncio.Event()
         self._failed: FailedAttempt | None = None
+        self._sees = False
 
     async def wait(self) -> None:
         """Wait until the first attempt has ended."""
         await self._ended.wait()
 
-    def end(self, outcome: Answer | FailedAttempt | None = None) -> bool:
-        """End the first attempt, unless it has ended; return whether its failure stays, so that no retry helps."""
-        if self._ended.is_set():
-            return False
+    def end(self, outcome: Answer | FailedAttempt | None = None, *, has_media: bool = False) -> bool:
+        """End the first attempt, unless it has ended; return whether its failure stays, so that no retry helps.
+
+        A refusal of pictures stays at any time until a call with one is answered.
+        """
+        is_first = not self._ended.is_set()
         self._ended.set()
-        if isinstance(outcome, FailedAttempt) and outcome.is_of_setup:
+        if not isinstance(outcome, FailedAttempt):
+            self._sees |= outcome is not None and has_media
+            return False
+        if stays := outcome.is_of_setup and (is_first or (outcome.failure.type == NO_PICTURES and not self._sees)):
             self._failed = outcome
-        return self._failed is not None
+        return stays
 
     def failure_of(self, call: Call) -> FailedAttempt | None:
         """Return the failure with which a call ends unsent; None for calls that may pass."""
         failed = self._failed
-        return failed if failed and (call.media or failed.failure.type != NO_PICTURES) else None
+        if failed and failed.failure.type == NO_PICTURES and (self._sees or not call.media):
+            return None
+        return failed

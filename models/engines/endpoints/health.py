@@ -37,7 +37,11 @@ class Health:
         reason = f"{failed.failure.type}: {failed.failure.message}"
         if failed.scope is FailureScope.NO_CONNECTION and self.answers == answers_before:
             raise EngineUnreachableError(self._describe(f"no connection in {attempts} attempts ({reason})"))
-        if not self.answers and not failed.is_transient and failed.failure.type != "context_length":
+        if (
+            not self.answers
+            and (failed.is_of_setup or not failed.is_transient)
+            and failed.failure.type != "context_length"
+        ):
             words = re.sub(r"\W*\d[\w-]*", " #", reason)  # numbers and ids differ between equal refusals
             self._refusals[words] += 1
             if self._refusals[words] >= REFUSAL_LIMIT:

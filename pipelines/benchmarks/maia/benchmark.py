@@ -4,13 +4,13 @@ Paper: Testa et al., "All-in-one: Understanding and Generation in Multimodal Rea
 Findings of EMNLP 2025, arXiv 2502.16989. Data: github.com/Caput97/MAIA-Multimodal_AI_Assessment.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from models.messages import logprobs_from_text
-from pipelines.benchmarks.base import PromptInput, packaged_definition
+from pipelines.benchmarks.base import BenchmarkDefinition, Ensemble, Judge, lazy
 from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, read_verdict_as_authors, unimodal_choice
-from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT
+from pipelines.benchmarks.maia.facts import BLACK_FRAME, FULL, LEAVE_ONE_OUT
 from pipelines.benchmarks.maia.letters import read_letter, read_letter_as_authors
 from pipelines.benchmarks.maia.prompts import (
     AUTHORS_SET,
@@ -25,72 +25,52 @@ from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeRequest,
-    Notice,
-    Prompt,
-    RawSample,
+    Publication,
     Reading,
-    Rejection,
     Row,
     SimilarityRequest,
-    Source,
 )
 from pipelines.metrics.meteor import find_wordnet, meteor_italian, meteor_nltk
 from pipelines.metrics.text import rouge_1, rouge_l
 
 
-class _Maia:
-    """Source, prompter and grader of MAIA."""
+def _expected(row: Row) -> Sequence[str]:
+    """Return the letter of the true statement, without letters the statement, or the annotators' answers."""
+    if row.task == "oevqa":
+        return tuple(row.sample.data["answers"])
+    index = int(row.variant)
+    if row.setting == "unimodal":
+        return (row.sample.data["true"][index],)
+    return (true_letter(row.sample, index, row.seed),)
 
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read `*.json` and `videos/N.mp4`, in the folder itself or in `dataset/` below it; see `read_maia`."""
-        return read_maia(source)
 
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield eight pairs or one open question, the clip before the text; see `maia_prompts`."""
-        return maia_prompts(query)
+def _options(row: Row) -> Mapping[str, str]:
+    """Return the two statements by letter; none of a task or setting without letters."""
+    if row.task != "vsv" or row.setting == "unimodal":
+        return {}
+    return dict(zip("AB", statements(row.sample, int(row.variant), row.seed), strict=True))
 
-    def read_answer(self, row: Row) -> Reading:
-        return _read_vsv(row) if row.task == "vsv" else _read_oevqa(row)
 
-    def expected(self, row: Row) -> Sequence[str]:
-        """Return the letter of the true statement, without letters the statement, or the annotators' answers."""
-        if row.task == "oevqa":
-            return tuple(row.sample.data["answers"])
-        index = int(row.variant)
-        if row.setting == "unimodal":
-            return (row.sample.data["true"][index],)
-        return (true_letter(row.sample, index, row.seed),)
+def _similarity(row: Row) -> Sequence[SimilarityRequest]:
+    if row.task != "oevqa" or row.status != "ok" or row.setting == LEAVE_ONE_OUT:
+        return ()
+    references = tuple(row.sample.data["answers"])
+    return (
+        SimilarityRequest(
+            column="bertscore_f1", scorer="bertscore", candidate=read_oevqa(row.output), references=references
+        ),
+    )
 
-    def options(self, row: Row) -> Mapping[str, str]:
-        """Return the two statements by letter; none of a task or setting without letters."""
-        if row.task != "vsv" or row.setting == "unimodal":
-            return {}
-        return dict(zip("AB", statements(row.sample, int(row.variant), row.seed), strict=True))
 
-    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
-        if row.task != "oevqa" or row.status != "ok" or row.setting == LEAVE_ONE_OUT:
-            return ()
-        references = tuple(row.sample.data["answers"])
-        return (
-            SimilarityRequest(
-                column="bertscore_f1", scorer="bertscore", candidate=read_oevqa(row.output), references=references
-            ),
-        )
-
-    def judge_request(self, row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
-        if row.task != "oevqa" or row.status != "ok":
-            return None
-        candidate = read_oevqa(row.output)
-        sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
-        return judge_request(sample, candidate, texts) if candidate else False
-
-    def read_verdict(self, text: str) -> bool | None:
-        return read_verdict(text)
+def _ask_judge(row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
+    if row.task != "oevqa" or row.status != "ok":
+        return None
+    candidate = read_oevqa(row.output)
+    sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
+    return judge_request(sample, candidate, texts) if candidate else False
 
 
 def _read_vsv(row: Row) -> Reading:
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     if row.setting == "unimodal":
         return _read_scores(row)
     index = int(row.variant)
@@ -118,8 +98,6 @@ def _read_scores(row: Row) -> Reading:
 
 
 def _read_oevqa(row: Row) -> Reading:
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     text = read_oevqa(row.output)
     sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
     references = [list(sample.data["answers"])]
@@ -143,9 +121,54 @@ def _read_oevqa(row: Row) -> Reading:
     return Reading(answer=text, rule="text" if text else "empty", flags=tuple(flags), values=values)
 
 
-BENCHMARK: Final = packaged_definition(
-    __package__,
-    _Maia(),
+BENCHMARK: Final = BenchmarkDefinition(
+    name="maia",
+    version="2",
+    title="MAIA",
+    citation="arXiv 2502.16989; github.com/Caput97/MAIA-Multimodal_AI_Assessment",
+    tasks={
+        "vsv": ("black-video", BLACK_FRAME, "1-frame", FULL, "unimodal"),
+        "oevqa": ("black-video", BLACK_FRAME, "1-frame", FULL, LEAVE_ONE_OUT),
+    },
+    explicit_settings=("unimodal", BLACK_FRAME),
+    people_settings=(LEAVE_ONE_OUT,),
+    derived_tasks={"aggregate": ("vsv", "oevqa")},
+    headline="agg_acc",
+    headline_at=("aggregate", FULL),
+    measure="Share of questions about clips of which a model judges all eight statement pairs rightly and whose open"
+    " answer is accepted too, in one setting. Higher is better.",
+    secondary_metrics=("statement_accuracy", "pool_accuracy", "oevqa_accuracy"),
+    descriptive_values=("ts_at_a", "true_logprob", "false_logprob"),
+    default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
+    publication=Publication(
+        settings={"": FULL},  # Table 4 names none
+        requests={"vsv": 19200, "oevqa": 2400},
+        paper_prompts=("vsv-unimodal-v1",),  # bare statements; the paper's words are not published
+        joint={"best of 5 text models": "Unimodal"},
+        judges={("oevqa", "oevqa_accuracy"): "gpt-4o", ("aggregate", "agg_acc"): "gpt-4o"},
+        same_settings={"black-video": (BLACK_FRAME,)},
+        metrics={"rouge": "rouge1", "bleu": "bleu_shortest", "meteor": "meteor_wordnet", "cider": "cider_ptb"},
+        scorers={"bertscore": ("bertscore",)},
+    ),
     prompt_texts=PROMPT_TEXTS,
     prompt_sets={"plain": {"oevqa-it-v1": "oevqa-it-v1-plain"}, "authors": AUTHORS_SET},
+    source=lambda source, _column_map: read_maia(source),
+    prompts=maia_prompts,
+    read=lambda row: _read_vsv(row) if row.task == "vsv" else _read_oevqa(row),
+    judge=Judge(
+        ask=_ask_judge,
+        read=read_verdict,
+        tasks=("oevqa",),
+        metrics=("oevqa_accuracy", "agg_acc", "human_leave_one_out"),
+    ),
+    ensemble=Ensemble(metrics=lazy(__package__, "metrics.reduce_unimodal"), settings=("unimodal",)),
+    similarity=_similarity,
+    expected=_expected,
+    options=_options,
+    people=lazy(__package__, "people.MaiaHumanBaseline"),
+    metrics=lazy(__package__, "metrics.reduce_scores"),
+    measures=lazy(__package__, "metrics.paired_measures"),
+    tables=lazy(__package__, "tables.make_tables"),
+    figures=lazy(__package__, "tables.make_figures"),
+    item_lists=lazy(__package__, "item_lists.item_lists"),
 )

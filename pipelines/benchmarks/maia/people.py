@@ -12,25 +12,21 @@ import pandas as pd
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
-    HumanInputs,
-    HumanLevel,
-    HumanRow,
-    OutputKey,
-    csv_text,
-    human_kind,
-    human_prediction,
-)
-from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, OEVQA, OF_PEOPLE, POOL_SIZE, POOLS, STATEMENTS
-from pipelines.benchmarks.people.annotation import (
     YES_NO,
     AnnotationForm,
     AnnotationItem,
     AnnotationPart,
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    HumanRow,
+    OutputKey,
     Question,
-    packaged_form,
+    csv_text,
+    human_prediction,
 )
-from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.people.comparison import paired_metrics
+from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, OEVQA, OF_PEOPLE, POOL_SIZE, POOLS, STATEMENTS
+from pipelines.benchmarks.people import FileBaseline, paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
@@ -90,7 +86,37 @@ def judge_kappa(text: str) -> Metric:
     )
 
 
-_RATINGS: Final = human_kind(__package__, "ratings", check_whole=judge_kappa, label=_rated_output)
+_ANSWERS: Final = HumanKind(
+    name="answers",
+    columns=("question_id", "annotator", "answer"),
+    about="A person's own words on an open question, such as video7/Incertezza_B; judged like a model's.",
+    item=("question_id",),
+    sample="question_id",
+    sample_noun="question",
+    answer={"task": "oevqa", "setting": _SETTING, "output": "{answer}"},
+)
+_LETTERS: Final = HumanKind(
+    name="letters",
+    columns=("pair_id", "annotator", "letter"),
+    about="A person's choice, A or B, between two statements in the order drawn for the sweep's seed; the pair is the"
+    " question and a number, such as video7/Incertezza_B/3.",
+    item=("pair_id",),
+    read=_pair,
+    sample="question",
+    sample_noun="question",
+    answer={"task": "vsv", "setting": _SETTING, "variant": "{index}", "output": "{letter}"},
+)
+_RATINGS: Final = HumanKind(
+    name="ratings",
+    columns=("item_id", "rater", "correct"),
+    about="A rater's 0 or 1 on an answer; the judge is a rater among others, all rate every item.",
+    item=("item_id",),
+    person="rater",
+    values={"correct": ("0", "1")},
+    label=_rated_output,
+    label_column="correct",
+    check_whole=judge_kappa,
+)
 
 
 class MaiaHumanBaseline(FileBaseline):
@@ -98,7 +124,7 @@ class MaiaHumanBaseline(FileBaseline):
 
     name = "maia"
     title = "MAIA"
-    kinds = (human_kind(__package__, "answers"), human_kind(__package__, "letters", read=_pair), _RATINGS)
+    kinds = (_ANSWERS, _LETTERS, _RATINGS)
     pseudo_people = (OF_PEOPLE.model,)
     agreement_headings: ClassVar = {"vsv": "Statements"}
     measures: ClassVar = {STATEMENTS: "correct", OEVQA: "accepted"}
@@ -109,6 +135,17 @@ class MaiaHumanBaseline(FileBaseline):
         "Open answers, leave-one-out": OF_PEOPLE,
     }
     people_settings = (_SETTING, LEAVE_ONE_OUT)
+
+    def annotation_form(self, _samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+        """Return a form with one item per open answer; its answers are `ratings`, which the judge joins as a rater."""
+        return AnnotationForm(
+            kind="ratings",
+            annotator="rater",
+            title="MAIA: is the open answer correct?",
+            instructions=("Correct is what agrees in meaning with at least one reference; the words do not matter.",),
+            items=[_item(row) for row in rows if row.task == "oevqa"],
+            default_strata=("category", "setting"),
+        )
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return chance levels, and for open answers the leave-one-out value where it was measured."""
@@ -232,11 +269,6 @@ def _as_one_person(scores: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with one item per open answer; its answers are `ratings`, which the judge joins as a rater."""
-    return packaged_form(__package__, [_item(row) for row in rows if row.task == "oevqa"])
-
-
 def _item(row: Row) -> AnnotationItem:
     name = f"{row.model}/{row.setting}/{row.sample.sample_id}"
     references = "\n".join(f"{number}. {text}" for number, text in enumerate(row.sample.data["answers"], start=1))
@@ -246,12 +278,9 @@ def _item(row: Row) -> AnnotationItem:
         texts=(("Question", str(row.sample.data["question"])), ("References", references)),
         parts=(
             AnnotationPart(
-                fields={"item_id": name},
-                texts=(("Answer", row.output or ""),),
-                questions=(Question(column="correct", label="Is the answer correct?", options=YES_NO),),
+                {"item_id": name},
+                (Question("correct", "Is the answer correct?", YES_NO),),
+                (("Answer", row.output or ""),),
             ),
         ),
     )
-
-
-HUMAN_BASELINE: Final = MaiaHumanBaseline()

@@ -1,19 +1,22 @@
-"""MAIA's tables: the paper's (arXiv 2502.16989), ours next to the published ones, then those that it does not have."""
+"""MAIA's tables: the paper's (arXiv 2502.16989), ours next to the published ones, then others; and radars."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
-from pipelines.benchmarks.layout import BOTH, Column, Rows, Shown, TableDef, View, table_def
+from pipelines.benchmarks.figures import Figure, Radar, Series, model_slugs
+from pipelines.benchmarks.layout import BOTH, Rows, Shown, TableDef, View, if_ours
 from pipelines.benchmarks.maia.facts import (
     AGG,
     ALL_HEADS,
     BASELINES,
     CATEGORIES,
+    CATEGORY_HEADS,
+    COLUMNS,
     FULL,
     MEASURES,
     OEVQA,
+    POOL_SIZE,
     POOLS,
     SETTING_HEADS,
     STATEMENTS,
@@ -31,8 +34,12 @@ _AUTHORS_SIMILARITY: Final = [
 def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 1 to 5 of the paper, then those that the paper does not have."""
     results = results.without_people()
-    tables = (_category_table(1, POOLS), _category_table(2, OEVQA), _category_table(3, AGG), _TABLE_4)
-    return [table.lay_out(results) for table in (*tables, _category_table(5, STATEMENTS))] + extra_tables(results)
+    tables = (*map(_category_table, (POOLS, OEVQA, AGG)), _TABLE_4, _category_table(STATEMENTS))
+    further = (_DELTAS, _GAINS, _READING, _POOLS, _CONTINGENCY)
+    return [
+        *(table.lay_out(results) for table in tables),
+        *with_our_rows(table.lay_out(results) for table in further),
+    ]
 
 
 def _measured(number: TableValue | None) -> TableCell:
@@ -69,31 +76,52 @@ def _kappa(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
                 yield f"Fleiss' kappa of the judge and human raters, {source}: {number.value:.2f}."
 
 
-_define: Final = partial(
-    table_def, __package__, functions={"published": _published_notes, "clashes": _clashes, "kappa": _kappa}
-)
+_TITLES: Final = {
+    POOLS: (1, "pool accuracy"),
+    OEVQA: (2, "accuracy of open answers"),
+    AGG: (3, "aggregate accuracy, pool right and answer accepted"),
+    STATEMENTS: (5, "statement accuracy"),
+}
 
 
-def _category_table(number: int, key: Key) -> TableDef:
-    columns: dict[str, Column] = dict(CATEGORIES)
-    columns["Avg."] = Shown(CATEGORIES["Avg."], _average)
+def _category_table(key: Key) -> TableDef:
+    number, title = _TITLES[key]
     settings = {"": "unimodal", **{heading: setting for setting, heading in ALL_HEADS.items()}}
-    return _define(
-        f"maia_table{number}",
-        [Rows(heading, [key.of("", name)], sources=BOTH, note=_reasons) for heading, name in settings.items()],
-        columns=columns,
+    return TableDef(
+        id=f"maia_table{number}",
+        title=f"MAIA Table {number}: {title}",
+        columns={**CATEGORIES, "Avg.": Shown(CATEGORIES["Avg."], _average)},
+        rows=[Rows(heading, [key.of("", name)], sources=BOTH, note=_reasons) for heading, name in settings.items()],
         show=_measured,
+        best_of="block",
+        better="higher",
+        notes=[
+            if_ours("Avg. is the mean over questions; in brackets its 95% interval over videos."),
+            "Human accuracy: not published.",
+        ],
         coverage=subset_notes,
     )
 
 
 # The paper does not name its input; ours are of 32 frames.
-_TABLE_4: Final = _define(
-    "maia_table4",
-    [
+_TABLE_4: Final = TableDef(
+    id="maia_table4",
+    title="MAIA Table 4: open answers at 32 frames compared with human answers",
+    columns={head: Key(head.lower(), "oevqa") for head in ("ROUGE", "BERTScore", "BLEU", "METEOR", "CIDEr")},
+    rows=[
         Rows(sources=["published"], table="Table 4"),
         Rows("As the authors' scripts compute them", [Key(setting="32-frames")], columns=_AUTHORS_SIMILARITY),
         Rows("Variants of our own", [Key(setting="32-frames")]),
+    ],
+    better="higher",
+    notes=[
+        _published_notes,
+        (
+            "The scripts: ROUGE-1, corpus BLEU with the shortest reference's length, English METEOR with WordNet,"
+            " CIDEr-D."
+        ),
+        "Our own: ROUGE-L, BLEU with the closest length, METEOR with Italian stems, CIDEr-D on words.",
+        "CIDEr-D depends on the set of questions.",
     ],
     coverage=subset_notes,
 )
@@ -112,15 +140,13 @@ _PUBLISHED_DELTAS: Final = (
 """Minuend and subtrahend of each column."""
 
 
-def extra_tables(results: Results) -> list[Table]:
-    """Return the tables that have any row of ours."""
-    return with_our_rows(table.lay_out(results) for table in (_DELTAS, _GAINS, _READING, _POOLS, _CONTINGENCY))
-
-
 def _deltas(results: Results) -> Iterator[TableRow]:
     models = [key.model for key in results.published if key.of("", "") == POOLS and key.setting in SETTING_HEADS]
     published = {model: [_published_delta(results, model, *keys) for keys in _PUBLISHED_DELTAS] for model in models}
-    ours = {model: [_without_counts(results.find(key.of(model))) for key in _OUR_DELTAS] for model in results.models()}
+    ours = {
+        model: [(n := results.find(key.of(model))) and replace(n, n=None, n_failed=None) for key in _OUR_DELTAS]
+        for model in results.models()
+    }
     ours = {model: cells for model, cells in ours.items() if any(cell is not None for cell in cells)}
     yield from (*_delta_rows("published", published), *_delta_rows("ours", ours))
 
@@ -141,30 +167,76 @@ def _published_delta(results: Results, model: str, minuend: Key, subtrahend: Key
     return TableValue(value=first.value - second.value, note="; ".join(doubts), doubtful=bool(doubts))
 
 
-def _without_counts(number: TableValue | None) -> TableValue | None:
-    return number and replace(number, n=None, n_failed=None)
-
-
 _BY_SETTING: Final = [
     Rows(heading, [Key(setting=setting)]) for setting, heading in {**ALL_HEADS, "unimodal": "Unimodal"}.items()
 ]
-_DELTAS: Final = _define("maia_deltas", [_deltas], coverage=subset_notes)
-_GAINS: Final = _define(
-    "maia_category_deltas",
-    [
+_DELTAS: Final = TableDef(
+    id="maia_deltas",
+    title="MAIA: differences between inputs and between tasks",
+    columns=[
+        ("32-Frames \N{MINUS SIGN} 1-Frame", None),
+        *((heading, None) for _ in range(2) for heading in SETTING_HEADS.values()),
+    ],
+    rows=[_deltas],
+    groups=(("Pool", 1), ("Statement − pool", 3), ("Open answer − pool", 3)),
+    notes=["Ours with the 95% interval of the paired difference over videos.", _kappa],
+    coverage=subset_notes,
+)
+_GAINS: Final = TableDef(
+    id="maia_category_deltas",
+    title="MAIA: differences between inputs by category",
+    columns=CATEGORIES,
+    rows=[
         Rows(f"{label}: {SETTING_HEADS[FULL]} \N{MINUS SIGN} {SETTING_HEADS[baseline]}", [gain_key(measure, baseline)])
         for baseline in BASELINES
         for measure, (_, label) in MEASURES.items()
     ],
-    columns=CATEGORIES,
     show=lambda number: number,
+    notes=["With the 95% interval of the paired difference over videos."],
     coverage=subset_notes,
 )
-_READING: Final = _define("maia_reading", _BY_SETTING)
-_POOLS: Final = _define("maia_pools", _BY_SETTING)
-_CONTINGENCY: Final = _define(
-    "maia_contingency",
-    [
+_READING: Final = TableDef(
+    id="maia_reading",
+    title="MAIA: parsing of answers",
+    columns={
+        "None rate": Key("none_rate", "vsv"),
+        "Accuracy, true at A": Key("accuracy_ts_a", "vsv"),
+        "Accuracy, true at B": Key("accuracy_ts_b", "vsv"),
+        "As the authors read": Key("statement_accuracy_authors", "vsv"),
+        "Readings differ": Key("readings_differ", "vsv"),
+        "By elimination": Key("elimination_count", "vsv"),
+        "By echo": Key("echo_count", "vsv"),
+        "Failed pairs": Key("errors", "vsv"),
+        "Judge errors": Key("judge_error_count", "oevqa"),
+        "Truncated": Key("truncated_count", "oevqa"),
+        "Failed answers": Key("errors", "oevqa"),
+        "Contradictory pools": Key("contradictory_pools", "vsv"),
+    },
+    rows=_BY_SETTING,
+    style="fraction3",
+    notes=[
+        "None: neither letter could be parsed, which is wrong. True at A or B: place of the true statement.",
+        "As the authors read: statement accuracy by the first capital A or B that is a word of its own.",
+        _clashes,
+    ],
+)
+_POOLS: Final = TableDef(
+    id="maia_pools",
+    title="MAIA: questions by number of correct statement pairs, of eight",
+    columns={str(right): Key(f"pool_right_{right}", "vsv") for right in range(POOL_SIZE + 1)},
+    rows=_BY_SETTING,
+)
+_CONTINGENCY: Final = TableDef(
+    id="maia_contingency",
+    title="MAIA: questions by correct pool and accepted open answer",
+    label_head="Category",
+    columns={
+        "Both right": Key("agg_both"),
+        "Pool only": Key("agg_pool_only"),
+        "Open answer only": Key("agg_judge_only"),
+        "Neither": Key("agg_neither"),
+    },
+    rows=[
         Rows(
             keys=[AGG.of("", setting) for setting in SETTING_HEADS],
             label=lambda view: f"{view.key.model}, {SETTING_HEADS[view.key.setting]}",
@@ -173,3 +245,58 @@ _CONTINGENCY: Final = _define(
         )
     ],
 )
+
+
+_FIGURES: Final[Mapping[Key, tuple[str, int, str]]] = {
+    STATEMENTS: ("3a", 6, "statement"),
+    POOLS: ("3b", 7, "pool"),
+    OEVQA: ("3c", 8, "oevqa"),
+}
+"""Figure of the model shown in the paper's text, figure of the others, name in the ids of ours."""
+_MEASURE_TITLES: Final[Mapping[Key, str]] = {
+    STATEMENTS: "statement accuracy",
+    POOLS: "pool accuracy",
+    OEVQA: "accuracy of open answers",
+}
+_SHOWN_IN_TEXT: Final = "Qwen-2.5-VL 72B"
+
+
+def make_figures(results: Results) -> list[Figure]:
+    """Lay out radars with a curve per setting, ours first; a model without any value of a metric has none of it."""
+    results = results.without_people()
+    figures: list[Figure] = []
+    for key, (_, _, name) in _FIGURES.items():
+        for model, slug in model_slugs(results.models()).items():
+            figures += _radar(results, "ours", key.of(model), figure=(f"maia_radar_{name}_{slug}", ""))
+    for key, (number, _, _) in _FIGURES.items():
+        figure = (f"maia_figure{number}", f" Figure {number}")
+        figures += _radar(results, "published", key.of(_SHOWN_IN_TEXT), figure=figure)
+    slugs = model_slugs(model for model in results.models("published") if model != _SHOWN_IN_TEXT)
+    for key, (_, appendix_number, _) in _FIGURES.items():
+        for model, slug in slugs.items():
+            figure = (f"maia_figure{appendix_number}_{slug}", f" Figure {appendix_number}")
+            figures += _radar(results, "published", key.of(model), figure=figure)
+    return figures
+
+
+def _radar(results: Results, source: Source, key: Key, *, figure: tuple[str, str]) -> Iterator[Figure]:
+    numbers = {
+        heading: [results.find(key._replace(setting=setting, category=category), source) for category in COLUMNS]
+        for setting, heading in SETTING_HEADS.items()
+    }
+    curves = {heading: tuple(n.value if n else None for n in points) for heading, points in numbers.items()}
+    if all(value is None for curve in curves.values() for value in curve):
+        return
+    doubts = [
+        f"{heading}, {axis}: {number.note}"
+        for heading, points in numbers.items()
+        for axis, number in zip(CATEGORY_HEADS, points, strict=True)
+        if number is not None and number.doubtful
+    ]
+    yield Radar(
+        id=figure[0],
+        title=f"MAIA{figure[1]}: {key.model}, {_MEASURE_TITLES[key.of('', '')]}",
+        axes=CATEGORY_HEADS,
+        series=tuple(Series(label=heading, values=curve, origin=source) for heading, curve in curves.items()),
+        notes=(*doubts, *(subset_notes(results) if source == "ours" else ())),
+    )

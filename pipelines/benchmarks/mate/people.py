@@ -1,112 +1,33 @@
 """People's work on MATE: baselines, files with their predictions, and the annotation form.
 
 Five people answered 384 unnamed examples for the paper; its random baseline is the mean of ten runs.
-
-The authors distribute predictions as `predictions/<file>_<model>.jsonl`. `file` is one of the seven question files,
-whose name tells the setting. Each line is the row of the question with `model` and `prediction`; the files of the
-random baseline add `run`, those of people `evaluator`.
 """
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, ClassVar, Final
 
 import pandas as pd
 
-from pipelines.benchmarks.human import HumanInputs, HumanLevel, HumanRow, csv_text, human_kind
+from pipelines.benchmarks.human import (
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    Question,
+    csv_text,
+)
+from pipelines.benchmarks.mate.authors_files import READER, RUN, typed_answer
 from pipelines.benchmarks.mate.metrics import KINDS, reduce_scores
 from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task, parse_scene
 from pipelines.benchmarks.mate.source import PICTURE
-from pipelines.benchmarks.people.annotation import (
-    AnnotationForm,
-    AnnotationItem,
-    AnnotationPart,
-    Question,
-    packaged_form,
-)
-from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.people.comparison import mean_metrics, paired_metrics, shared_rows
-from pipelines.benchmarks.records import Metric, Row, Sample, is_person, person, person_name
+from pipelines.benchmarks.people import FileBaseline, mean_metrics, paired_metrics, shared_rows
+from pipelines.benchmarks.records import Metric, Row, Sample, is_person, person_name
 from pipelines.benchmarks.results import Key, Results
-
-_FILES: Final[Mapping[str, str]] = {
-    "mm_2shot_cot": "2-shot-cot",
-    **{f"{kind}_{shots}shot": SETTINGS[shots] for kind in ("mm", "um") for shots in (0, 1, 2)},
-}  # the longest name first, because it begins with another
-
-
-class MatePredictions:
-    """Reader of the authors' predictions."""
-
-    def accepts(self, path: PurePath) -> bool:
-        """Return whether a file is named like the authors' predictions files."""
-        return path.suffix == ".jsonl" and _file_of(path.name) is not None
-
-    def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
-        """Yield the lines as rows of a predictions file, or why they are none."""
-        for line, raw in enumerate(text.split("\n"), start=1):  # `splitlines` also splits at U+2028, within answers
-            if raw.strip():
-                try:
-                    row = json.loads(raw)
-                    if not isinstance(row, dict):
-                        raise ValueError("not a JSON object")  # noqa: TRY004, TRY301  of foreign data
-                    yield line, read_prediction(path.name, row)
-                except (ValueError, RecursionError) as error:
-                    yield line, error
-
-
-def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a line of such a file as a row of a predictions file; ValueError with the reason where it is none.
-
-    People become models `human:EVALUATOR`, the runs of the random baseline `MODEL run N`. A missing prediction is None,
-    and a person's bare answer becomes the JSON object that the question demands.
-    """
-    file = _file_of(name)
-    absent = [field for field in ("example_id", "task", "prediction") if field not in raw]
-    if file is None or absent:
-        raise ValueError(f"no field {', '.join(absent)}" if absent else f"{name} is no <file>_<model>.jsonl")
-    output, evaluator = raw["prediction"], raw.get("evaluator")
-    if not isinstance(output, str | None):
-        raise ValueError("prediction is not text")  # noqa: TRY004  of foreign data, like the other reasons
-    model = str(raw.get("model") or name.removesuffix(".jsonl")[len(file) + 1 :])
-    if evaluator:
-        model = person(evaluator)
-        output = None if output is None else typed_answer(output)
-    elif raw.get("run") is not None:
-        model = f"{model} run {raw['run']}"
-    return {
-        "benchmark": "mate",
-        "model": model,
-        "task": canonical_task(str(raw["task"])),
-        "setting": _FILES[file],
-        "sample_id": str(raw["example_id"]),
-        "variant": "",
-        "output": output,
-    }
-
-
-def typed_answer(text: str) -> str:
-    """Return a person's answer as the JSON object that the question demands; what has a brace is returned unchanged.
-
-    A bare answer is quoted unless it begins with a quote, a bracket or a digit.
-    """
-    answer = text.strip()
-    if "{" in answer or not answer:
-        return text
-    value = answer if answer[0] in '"[' or answer[0].isdecimal() else f'"{answer}"'
-    return f'{{"answer": {value}}}'
-
-
-READER: Final = MatePredictions()
-
-
-def _file_of(name: str) -> str | None:
-    return next((file for file in _FILES if name.startswith(f"{file}_")), None)
-
 
 _TASKS: Final = {
     "crossmodal": "Table 1",
@@ -122,15 +43,18 @@ _UNIMODAL_SOURCE: Final = "five people, 2-shot; on how many unimodal examples is
 _GENERATED: Final = "ours are generated scenes and theirs are not"
 
 
-def _in_our_names(row: HumanRow) -> HumanRow:
-    return {**row, "task": canonical_task(row["task"])}
-
-
-_PREDICTIONS: Final = human_kind(
-    __package__,
-    "predictions",
-    read=_in_our_names,
-    answer=lambda row: {"task": row["task"], "setting": row["setting"], "output": typed_answer(row["prediction"])},
+_PREDICTIONS: Final = HumanKind(
+    name="predictions",
+    columns=("example_id", "task", "setting", "evaluator", "prediction"),
+    about="A person's answer to the question of a scene in a task and setting, bare or as the JSON object that the"
+    " question demands. The authors' `predictions/<file>_human.jsonl` is read as it is.",
+    item=("example_id", "task", "setting"),
+    person="evaluator",
+    may_be_empty=("prediction",),
+    values={"setting": SETTINGS},
+    read=lambda row: {**row, "task": canonical_task(row["task"]), "output": typed_answer(row["prediction"])},
+    sample="example_id",
+    answer={"task": "{task}", "setting": "{setting}", "output": "{output}"},
 )
 
 
@@ -143,6 +67,22 @@ class MateHumanBaseline(FileBaseline):
     agreement_headings: ClassVar = dict(zip(TASKS, TASKS, strict=True))
     people_columns: ClassVar = {**{task: Key("exact_match", task) for task in _TASKS}, "OSE": Key("ose", "crossmodal")}
     people_settings = SETTINGS
+
+    def annotation_form(self, samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
+        """Return a form with one item per question; its answers are `predictions`, bare or as a JSON object."""
+        # With steps the questions are those of two examples.
+        questions = ((sample, row) for sample in samples for row in sample.data["rows"] if row["setting"] != COT)
+        return AnnotationForm(
+            kind="predictions",
+            annotator="evaluator",
+            title="MATE: which object, and what is it like?",
+            instructions=(
+                "Read the text, look at the picture where there is one, and type the answer to the last question.",
+                "The bare value is enough, such as red, Object_3, 0.35 or [1.5, -0.2, 0.7]; numbers as in the text.",
+            ),
+            items=[_item(sample, row) for sample, row in questions],
+            default_strata=("task", "objects"),
+        )
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return accuracy by task and mean of tasks; generated scenes are compared with no published model."""
@@ -210,31 +150,13 @@ class MateHumanBaseline(FileBaseline):
         return metrics
 
 
-HUMAN_BASELINE: Final = MateHumanBaseline()
-
-
-_RUN: Final = re.compile(r"(?P<model>.+) run \d+")
-
-
-def is_run(model: str) -> bool:
-    """Return whether a model's name is that of one of several runs."""
-    return _RUN.fullmatch(model) is not None
-
-
 def mean_of_runs(frames: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]) -> dict[str, list[Metric]]:
     """Return the mean over runs of every metric, by the name under which it is shown; without intervals."""
     runs: dict[str, list[list[Metric]]] = {}
     for name, frame in frames.items():
-        if match := _RUN.fullmatch(name):
+        if match := RUN.fullmatch(name):
             runs.setdefault(match["model"], []).append(reduce_scores(frame, samples))
     return {f"{model}, mean of {len(metrics)} runs": mean_metrics(metrics) for model, metrics in runs.items()}
-
-
-def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with one item per question; its answers are `predictions`, bare or as a JSON object."""
-    # With steps the questions are those of two examples.
-    questions = ((sample, row) for sample in samples for row in sample.data["rows"] if row["setting"] != COT)
-    return packaged_form(__package__, [_item(sample, row) for sample, row in questions])
 
 
 def _item(sample: Sample, row: Mapping[str, Any]) -> AnnotationItem:
@@ -255,8 +177,8 @@ def _item(sample: Sample, row: Mapping[str, Any]) -> AnnotationItem:
         picture=None if task == "txt2txt" else sample.ref(PICTURE),
         parts=(
             AnnotationPart(
-                fields={"example_id": sample.sample_id, "task": task, "setting": setting},
-                questions=(Question(column="prediction", label=f"Answer ({row['target']})"),),
+                {"example_id": sample.sample_id, "task": task, "setting": setting},
+                (Question("prediction", f"Answer ({row['target']})"),),
             ),
         ),
     )

@@ -1,24 +1,18 @@
 """A table benchmark made from its definition: prompts, answers and the judge, for every kind."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from string import ascii_uppercase
 from typing import Final
 
 from models.messages import Generation, Media, Step, blank, user
-from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput, lazy_part
+from pipelines.benchmarks.base import BenchmarkDefinition, Judge, PromptInput, SourceItem, lazy
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.people.annotation import AnnotationForm
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.readers.harnesses import YES_NO
 from pipelines.benchmarks.records import (
     JudgeRequest,
-    Notice,
     Prompt,
-    RawSample,
-    Reading,
-    Rejection,
     Row,
     Sample,
     Source,
@@ -44,7 +38,7 @@ _NO_MEDIA: Final = "no_media"
 
 
 class _Table:
-    """Source, prompter, grader and judge of one table benchmark."""
+    """Source and prompts of one table benchmark, and the right answers and options of its rows."""
 
     def __init__(self, definition: TableDefinition) -> None:
         self._definition = definition
@@ -52,7 +46,7 @@ class _Table:
         tokens = definition.max_new_tokens or KIND_FACTS[definition.kind].max_new_tokens
         self._generation = Generation(max_new_tokens=tokens)
 
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
+    def source(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[SourceItem]:
         """Refuse: the file of a table is read with its own definition, by `ingest table`."""
         name = self._definition.name
         raise SourceError(f"{name} is a table benchmark: use `vlmsweep ingest table {source.uri} --as {name}`")
@@ -86,26 +80,6 @@ class _Table:
             return YES_NO
         return tuple(ascii_uppercase[:options]) or self._definition.labels
 
-    def read_answer(self, row: Row, /) -> Reading:
-        """Read an answer; a request that failed gets no score."""
-        return read_answer(self._definition, row)
-
-    def judge_request(self, row: Row, texts: PromptTexts, /) -> JudgeRequest | bool | None:
-        """Return the question whether a reply gives one of the right answers; an empty reply gives none."""
-        if row.status != "ok":
-            return None
-        if not (row.output or "").strip():
-            return False
-        answers = "; ".join(row.sample.data["answers"])
-        question, reply = row.sample.data.get("question", ""), row.output or ""
-        text = texts.fill(JUDGE_PROMPT, question=question, answers=answers, reply=reply)
-        step = Step(turns=(user(text),), generation=Generation(max_new_tokens=16), choices=("yes", "no"))
-        return JudgeRequest(step=step)
-
-    def read_verdict(self, text: str, /) -> bool | None:
-        """Read the judge's reply; None where it cannot be read."""
-        return read_verdict(text)
-
     def expected(self, row: Row) -> Sequence[str]:
         """Return the right answers of a row: of a choice the letter under which it stood."""
         data = row.sample.data
@@ -121,16 +95,23 @@ class _Table:
         return dict(zip(ascii_uppercase, texts, strict=False))
 
 
+def _ask_judge(row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
+    """Return the question whether a reply gives one of the right answers; an empty reply gives none."""
+    if row.status != "ok":
+        return None
+    if not (row.output or "").strip():
+        return False
+    answers = "; ".join(row.sample.data["answers"])
+    question, reply = row.sample.data.get("question", ""), row.output or ""
+    text = texts.fill(JUDGE_PROMPT, question=question, answers=answers, reply=reply)
+    step = Step(turns=(user(text),), generation=Generation(max_new_tokens=16), choices=("yes", "no"))
+    return JudgeRequest(step=step)
+
+
 def _permuted(sample: Sample, order: Sequence[int]) -> Sample:
     data = sample.data
     options = [data["options"][number] for number in order]
     return replace(sample, data={**data, "options": options, "gold": order.index(int(data["gold"]))})
-
-
-def _annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    from pipelines.benchmarks.table.people import annotation_form
-
-    return annotation_form(definition, samples, rows)
 
 
 def _medium(sample: Sample, place: int) -> Media:
@@ -141,7 +122,9 @@ def _medium(sample: Sample, place: int) -> Media:
 def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
     """Return the benchmark that a definition describes."""
     facts, parts = KIND_FACTS[definition.kind], _Table(definition)
-    is_open, headline = definition.kind == "open", definition.headline or facts.headline
+    headline = definition.headline or facts.headline
+    judge = Judge(ask=_ask_judge, read=read_verdict, tasks=(definition.kind,), metrics=("judged_accuracy",))
+    reporter, people = lazy(__package__, "reporter.TableReporter"), lazy(__package__, "people.human_baseline")
     return BenchmarkDefinition(
         name=definition.name,
         version="2",
@@ -158,17 +141,16 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         prompt_texts=prompt_texts(definition),
         descriptive_values=("said_yes", "is_yes"),
         published_values=definition.published,
-        source=parts,
-        prompter=parts,
-        grader=parts,
-        judge=parts if is_open else None,
-        judged_metrics=("judged_accuracy",) if is_open else (),
-        judged_tasks=(definition.kind,) if is_open else (),
+        source=parts.source,
+        prompts=parts.prompts,
+        read=lambda row: read_answer(definition, row),
+        judge=judge if definition.kind == "open" else None,
         expected=parts.expected,
         options=parts.options,
         permuted=_permuted if definition.kind == "choice" else None,
-        reporter=lazy_part("pipelines.benchmarks.table.reporter:TableReporter", definition),
-        paired_metrics=lazy_part("pipelines.benchmarks.table.metrics:paired_metrics"),
-        human=lazy_part("pipelines.benchmarks.table.people:human_baseline", definition),
-        annotation_form=partial(_annotation_form, definition),
+        people=lambda: people(definition),
+        metrics=lambda scores, samples: reporter(definition).reduce(scores, samples),
+        measures=lazy(__package__, "metrics.paired_measures"),
+        tables=lambda results: reporter(definition).tables(results),
+        figures=lambda results: reporter(definition).figures(results),
     )

@@ -27,6 +27,7 @@ class ColumnsFile:
     max_new_tokens: int = 0
     tolerance: float = DEFAULT_TOLERANCE
     media_optional: bool = False
+    reject_equal_options: bool = False
     ignore: tuple[str, ...] = ()  # columns that may hold media or options and are not taken
     published: tuple[PublishedValue, ...] = ()
 
@@ -37,7 +38,7 @@ def read_columns_file(path: Path) -> ColumnsFile:
     if not isinstance(raw, dict):
         raise SourceError(f"{path}: not a mapping of names to columns")
     entries = {**raw.pop("columns", {}), **raw} if isinstance(raw.get("columns"), dict) else raw
-    keys = (*MAPPED, *_TEXTS, "max_new_tokens", "tolerance", "media_optional", "ignore")
+    keys = (*MAPPED, *_TEXTS, "max_new_tokens", "tolerance", "media_optional", "reject_equal_options", "ignore")
     columns: dict[str, tuple[str, ...]] = {}
     for key, value in entries.items():
         if key not in keys:
@@ -57,6 +58,7 @@ def read_columns_file(path: Path) -> ColumnsFile:
         tolerance=_share(path, "tolerance", entries.get("tolerance", DEFAULT_TOLERANCE)),
         ignore=_columns(path, "ignore", "ignore", entries["ignore"]) if "ignore" in entries else (),
         media_optional=_flag(path, "media_optional", entries.get("media_optional", False)),
+        reject_equal_options=_flag(path, "reject_equal_options", entries.get("reject_equal_options", False)),
         published=_published(path, texts["published"]) if "published" in texts else (),
     )
 

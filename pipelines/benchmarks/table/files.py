@@ -48,7 +48,9 @@ def find_files(source: Source, file: str, split: str) -> TableFiles:
         return TableFiles((file,))
     if source.exists(_SAVED_SPLITS):
         return _of_saved_splits(source, split)
-    if source.exists(_SAVED):
+    if source.exists(_SAVED) and any(
+        source.exists(name) or source.glob(name) for name in ("dataset_info.json", "*.arrow")
+    ):
         return _of_saved(source, "", split)
     shards = source.glob("data/*.parquet") or source.glob("*-of-*.parquet")
     if shards:

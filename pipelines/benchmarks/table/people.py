@@ -6,10 +6,17 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, ClassVar, Final
 from unicodedata import normalize
 
-from pipelines.benchmarks.human import HumanKind, HumanRow
+from pipelines.benchmarks.human import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    HumanKind,
+    HumanRow,
+    Question,
+)
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
-from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.people import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key
 from pipelines.benchmarks.table.kinds import DEFAULT
@@ -31,7 +38,7 @@ _LABELS: Final = HumanKind(
     item=("model", "setting", "sample_id"),
     values={"correct": ("0", "1")},
     read=_as_ingested,
-    sample=lambda row: row["sample_id"],
+    sample="sample_id",
     label=lambda row: (row["model"], "open", row["setting"], row["sample_id"], ""),
     label_column="correct",
 )
@@ -54,8 +61,8 @@ def human_baseline(definition: TableDefinition) -> "HumanBaseline":
                 item=("sample_id",),
                 may_be_empty=("answer",),
                 read=_as_ingested,
-                sample=lambda row: row["sample_id"],
-                answer=lambda row: {"task": kind, "setting": DEFAULT, "output": row["answer"]},
+                sample="sample_id",
+                answer={"task": kind, "setting": DEFAULT, "output": "{answer}"},
             ),
             *((_LABELS,) if kind == "open" else ()),
         )
@@ -66,15 +73,17 @@ def human_baseline(definition: TableDefinition) -> "HumanBaseline":
         )
         people_settings = (DEFAULT,)
 
+        def annotation_form(self, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+            """Return a form with one item per row, a file of kind `answers`; of `open` per model's answer: `labels`."""
+            return _form(definition, samples, rows)
+
     return TableBaseline()
 
 
-def annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with one item per row, a file of kind `answers`; of `open`, one per model's answer: `labels`."""
+def _form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
     if definition.kind == "open":
         return AnnotationForm(
             kind="labels",
-            annotator="annotator",
             title=f"{definition.title or definition.name}: is the answer correct?",
             instructions=("Correct is what agrees in meaning with a reference; the words do not matter.",),
             items=[_answer_item(definition, row) for row in rows],
@@ -82,7 +91,6 @@ def annotation_form(definition: TableDefinition, samples: Iterable[Sample], rows
         )
     return AnnotationForm(
         kind="answers",
-        annotator="annotator",
         title=definition.title or definition.name,
         instructions=("Look at the picture or clip where there is one, and answer the question.",),
         items=[_item(definition, sample) for sample in samples],
@@ -100,9 +108,7 @@ def _answer_item(definition: TableDefinition, row: Row) -> AnnotationItem:
         texts=(*item.texts, ("References", "\n".join(row.sample.data["answers"]))),
         parts=(
             AnnotationPart(
-                fields=fields,
-                texts=(("Answer", row.output or ""),),
-                questions=(Question(column="correct", label="Is the answer correct?", options=YES_NO),),
+                fields, (Question("correct", "Is the answer correct?", YES_NO),), (("Answer", row.output or ""),)
             ),
         ),
     )
@@ -118,8 +124,7 @@ def _item(definition: TableDefinition, sample: Sample) -> AnnotationItem:
         further=sample.media[1:],
         parts=(
             AnnotationPart(
-                fields={"sample_id": sample.sample_id},
-                questions=(Question(column="answer", label="Answer", options=_options(definition, sample)),),
+                {"sample_id": sample.sample_id}, (Question("answer", "Answer", _options(definition, sample)),)
             ),
         ),
     )

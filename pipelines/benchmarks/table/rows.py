@@ -189,11 +189,8 @@ def answers_of(cell: Any) -> list[Any]:
 
 def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:
     references, plain = answers_of(cell), without_letters(options)  # the prompt gives letters
-    if equal := equal_options(plain):
-        first, second = (ascii_uppercase[place] for place in equal)
-        raise ValueError(
-            f"options {first} and {second} are equal ({plain[equal[0]][:40]!r}): both letters would be right"
-        )
+    if problem := equal_options(plain):
+        raise ValueError(problem)
     cells = [cell, *references] if len(references) == 1 else [cell]
     places = (option_place(each, texts, first_index) for each in cells for texts in (plain, options))
     place = next((place for place in places if place is not None), None)
@@ -206,13 +203,13 @@ def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[
     return {"options": plain, "gold": place, "answers": [plain[place]]}
 
 
-def equal_options(options: Sequence[str]) -> tuple[int, int] | None:
-    """Return the places of the first two options that are the same text; None where all differ."""
-    places: dict[str, int] = {}
-    for place, option in enumerate(options):
-        first = places.setdefault(collapsed(unicodedata.normalize("NFKC", option)), place)
-        if first != place:
-            return first, place
+def equal_options(options: Sequence[str]) -> str | None:
+    """Describe the first two options that are the same text; None if all differ."""
+    letters: dict[str, str] = {}
+    for letter, option in zip(ascii_uppercase, options, strict=False):
+        first = letters.setdefault(collapsed(unicodedata.normalize("NFKC", option)), letter)
+        if first != letter:
+            return f"options {first} and {letter} are equal ({option[:40]!r}): both letters would be right"
     return None
 
 

@@ -50,7 +50,7 @@ class _Answers:
     indices: Counter[str] = field(default_factory=Counter)  # of choices: `zero`, `count`, `other`
     option_texts: int = 0  # of these digits, those that are the text of an option too
     in_range: int = 0  # of these digits, those that may be an index
-    equal_options: int = 0  # rows of choices
+    equal_options: list[str] = field(default_factory=list)  # rows of choices, each with its place
 
     def add(self, cell: Any) -> None:
         """Count the answer of one row."""
@@ -77,9 +77,10 @@ class _Answers:
             if first != texts[0]:
                 self.respelled[texts[0]] = first
 
-    def add_index(self, cell: Any, options: Sequence[str]) -> None:
+    def add_index(self, cell: Any, options: Sequence[str], where: str) -> None:
         """Count digits, which are an index of an option or its text, and rows with equal options."""
-        self.equal_options += equal_options(options) is not None
+        if problem := equal_options(options):
+            self.equal_options.append(f"{where}: {problem}")
         references = answers_of(cell)
         if digits := digits_of(references[0]) if len(references) == 1 else "":
             number = int(digits)
@@ -151,8 +152,13 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
     first_index, index_notices = _first_index(answers) if chosen == "choice" else (0, [])
     notices += index_notices
-    if chosen == "choice" and answers.equal_options:
-        notices.append(f"{answers.equal_options:,} of {answers.rows:,} rows have two equal options and are rejected")
+    if chosen == "choice" and answers.equal_options and not given.reject_equal_options:
+        columns_of_options = ", ".join(roles["options"])
+        raise SourceError(
+            f"{where}: {len(answers.equal_options):,} of {answers.rows:,} rows have two equal options in "
+            f"{columns_of_options} ({answers.equal_options[0]}); correct the table, or reject these rows in a columns "
+            "file (`reject_equal_options: true`, --columns FILE.yaml)"
+        )
     if chosen == "label" and answers.respelled:
         pairs = [f"{first!r} and {other!r}" for other, first in answers.respelled.items()]
         notices.append(f"labels that differ by case, hyphens, quotes or stops alone count as one: {described(pairs)}")
@@ -217,13 +223,13 @@ def _columns(source: Source, files: TableFiles) -> list[str]:
 
 def _answers(source: Source, files: TableFiles, roles: Mapping[str, tuple[str, ...]]) -> _Answers:
     answers, (column,), options = _Answers(), roles["answer"], roles.get("options", ())
-    for _, row in _rows(source, files, (column, *options)):
+    for place, row in _rows(source, files, (column, *options)):
         if isinstance(row, ValueError) or is_empty(row.get(column)):
             continue
         answers.add(row[column])
         if options:
             try:
-                answers.add_index(row[column], without_letters(options_of(row, options)))
+                answers.add_index(row[column], without_letters(options_of(row, options)), place)
             except ValueError:
                 continue
     return answers

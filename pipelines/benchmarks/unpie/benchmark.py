@@ -5,24 +5,19 @@ EMNLP 2024, arXiv 2410.01023. Data: jiwan-chung/VisualPun_UNPIE on the hub; its 
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal, cast
 
 from models.messages import Generation, Step, user
-from pipelines.benchmarks.base import PromptInput, packaged_definition
+from pipelines.benchmarks.base import BenchmarkDefinition, Captions, Judge, lazy
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import (
     JudgeRequest,
-    Notice,
-    Prompt,
-    RawSample,
+    Publication,
     Reading,
-    Rejection,
     Row,
-    Sample,
     SimilarityRequest,
-    Source,
 )
 from pipelines.benchmarks.unpie.answers import (
     TranslationReading,
@@ -33,7 +28,7 @@ from pipelines.benchmarks.unpie.answers import (
     read_translation,
     verdict,
 )
-from pipelines.benchmarks.unpie.column_map import MAP_NAMES
+from pipelines.benchmarks.unpie.files import MAP_NAMES
 from pipelines.benchmarks.unpie.prompts import (
     JUDGE,
     PROMPT_SETS,
@@ -51,71 +46,56 @@ _JUDGED_CHARS = 2000  # characters of an answer that the judge gets
 _GENERATION: Final = Generation(max_new_tokens=200)  # greedy
 
 
-class _Unpie:
-    """Source, prompter and grader of UNPIE."""
+def _read_answer(row: Row) -> Reading:
+    if row.task == "grounding":
+        return _read_grounding(row)
+    return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
 
-    def read(self, source: Source, column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        return read_unpie(source, column_map)
 
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield one request for grounding, six for the other tasks: three languages by two meanings."""
-        return unpie_prompts(query, _GENERATION)
+def _expected(row: Row) -> Sequence[str]:
+    """Return the pun's phrase, the translation of the meaning that is shown, or the sentence."""
+    if row.task == "grounding":
+        return (row.sample.data["phrase"],)
+    if row.task == "disambiguation":
+        return (_targets(row)[int(row.variant[-1])],)
+    return (row.sample.data["sentence"],)
 
-    def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
-        return tuple(caption_steps(sample)) if setting == "sm" else ()
 
-    def read_answer(self, row: Row) -> Reading:
-        if row.status != "ok":
-            return Reading(answer=None, rule=row.status)
-        if row.task == "grounding":
-            return _read_grounding(row)
-        return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
+def _similarity(row: Row) -> Sequence[SimilarityRequest]:
+    """Request BERTScore of a translation against the translations of both meanings."""
+    if row.task != "disambiguation" or row.status != "ok":
+        return ()
+    text, targets = _read_sentence(row).text, _targets(row)
+    if not text or not all(targets):
+        return ()
+    return tuple(
+        SimilarityRequest(column=f"bertscore_{i}", scorer="bertscore", candidate=text, references=(target,))
+        for i, target in enumerate(targets)
+    )
 
-    def expected(self, row: Row) -> Sequence[str]:
-        """Return the pun's phrase, the translation of the meaning that is shown, or the sentence."""
-        if row.task == "grounding":
-            return (row.sample.data["phrase"],)
-        if row.task == "disambiguation":
-            return (_targets(row)[int(row.variant[-1])],)
-        return (row.sample.data["sentence"],)
 
-    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
-        """Request BERTScore of a translation against the translations of both meanings."""
-        if row.task != "disambiguation" or row.status != "ok":
-            return ()
-        text, targets = _read_sentence(row).text, _targets(row)
-        if not text or not all(targets):
-            return ()
-        return tuple(
-            SimilarityRequest(column=f"bertscore_{i}", scorer="bertscore", candidate=text, references=(target,))
-            for i, target in enumerate(targets)
-        )
+def _ask_judge(row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
+    """Ask whether the pun was reconstructed; empty answers and the original sentence are decided by rule.
 
-    def judge_request(self, row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
-        """Ask whether the pun was reconstructed; empty answers and the original sentence are decided by rule.
-
-        Of translations only those that a person labelled are judged, to compare the judge's verdicts with theirs.
-        """
-        is_labelled = row.is_labelled or "human" in row.given
-        if row.task == "disambiguation" and row.status == "ok" and is_labelled:
-            return _translation_request(row, texts)
-        if row.task != "reconstruction" or row.status != "ok":
-            return None
-        text, data = _read_sentence(row).text, row.sample.data
-        if (accepted := _verdict_by_rule(text, data["sentence"])) is not None:
-            return accepted
-        prompt = texts.fill(
-            JUDGE,
-            original=data["sentence"],
-            candidate=text[:_JUDGED_CHARS],
-            phrase=data["phrase"],
-            meaning1=data["gloss"][0],
-            meaning2=data["gloss"][1],
-        )
-        return _yes_or_no(prompt)
-
-    def read_verdict(self, text: str) -> bool | None:
-        return read_judge(text)
+    Of translations only those that a person labelled are judged, to compare the judge's verdicts with theirs.
+    """
+    is_labelled = row.is_labelled or "human" in row.given
+    if row.task == "disambiguation" and row.status == "ok" and is_labelled:
+        return _translation_request(row, texts)
+    if row.task != "reconstruction" or row.status != "ok":
+        return None
+    text, data = _read_sentence(row).text, row.sample.data
+    if (accepted := _verdict_by_rule(text, data["sentence"])) is not None:
+        return accepted
+    prompt = texts.fill(
+        JUDGE,
+        original=data["sentence"],
+        candidate=text[:_JUDGED_CHARS],
+        phrase=data["phrase"],
+        meaning1=data["gloss"][0],
+        meaning2=data["gloss"][1],
+    )
+    return _yes_or_no(prompt)
 
 
 def _yes_or_no(prompt: str) -> JudgeRequest:
@@ -221,6 +201,43 @@ def _wordnet() -> Synonyms | None:
     return find_wordnet()
 
 
-BENCHMARK: Final = packaged_definition(
-    __package__, _Unpie(), prompt_texts=PROMPT_TEXTS, prompt_sets=PROMPT_SETS, column_map_names=MAP_NAMES
+BENCHMARK: Final = BenchmarkDefinition(
+    name="unpie",
+    version="2",
+    title="UNPIE",
+    citation="arXiv 2410.01023; huggingface.co/datasets/jiwan-chung/VisualPun_UNPIE",
+    tasks={"grounding": ("lm", "sm", "vlm"), "disambiguation": ("sm", "vlm"), "reconstruction": ("lm", "sm", "vlm")},
+    whole_category="All",
+    headline="exact_match",
+    headline_at=("grounding", "vlm"),
+    measure="Share of sentences whose punning phrase a model names exactly, apart from case and punctuation. Higher is"
+    " better.",
+    secondary_metrics=("accuracy", "correct_pct"),
+    descriptive_values=("gpteval", "human"),
+    default_scorers={"bertscore": "bert-base-multilingual-cased:9"},
+    content_field="content_sha",
+    publication=Publication(
+        settings={"": "vlm"},  # chance
+        requests={"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000},
+        paper_prompts=(),  # the set `paper` has them
+        judges={("reconstruction", metric): "gpt-4-0613" for metric in ("correct_pct", "delta_vs_lm")},
+        captioners={"sm": "blip2-opt-2.7b"},
+        scorers={"accuracy": ("bertscore",)},
+        unnamed_scorers=("bleu4", "meteor"),
+    ),
+    prompt_texts=PROMPT_TEXTS,
+    prompt_sets=PROMPT_SETS,
+    column_map_names=MAP_NAMES,
+    source=read_unpie,
+    prompts=lambda query: unpie_prompts(query, _GENERATION),
+    read=_read_answer,
+    judge=Judge(ask=_ask_judge, read=read_judge, tasks=("reconstruction",), metrics=("correct_pct",)),
+    captions=Captions(steps=lambda sample, setting: caption_steps(sample) if setting == "sm" else (), settings=("sm",)),
+    similarity=_similarity,
+    expected=_expected,
+    people=lazy(__package__, "people.UnpieHumanBaseline"),
+    metrics=lazy(__package__, "metrics.reduce_scores"),
+    measures=lazy(__package__, "metrics.paired_measures"),
+    tables=lazy(__package__, "tables.make_tables"),
+    figures=lazy(__package__, "figures.make_figures"),
 )

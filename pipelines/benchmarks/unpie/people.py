@@ -8,21 +8,22 @@ from typing import ClassVar, Final
 
 import pandas as pd
 
-from pipelines.benchmarks.human import HumanLevel, HumanRow, OutputKey, human_kind
-from pipelines.benchmarks.people.annotation import (
+from pipelines.benchmarks.human import (
     YES_NO,
     AnnotationForm,
     AnnotationItem,
     AnnotationPart,
+    HumanKind,
+    HumanLevel,
+    HumanRow,
+    OutputKey,
     Question,
-    packaged_form,
 )
-from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.people.comparison import paired_metrics
+from pipelines.benchmarks.people import FileBaseline, paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.unpie.column_map import LANGUAGES
-from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, PAIRS
+from pipelines.benchmarks.unpie.files import LANGUAGES
+from pipelines.benchmarks.unpie.metrics import ALL, HEADLINES, KINDS, PAIRS
 from pipelines.benchmarks.unpie.prompts import VARIANTS
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
 
@@ -64,6 +65,12 @@ def _answer(row: HumanRow) -> HumanRow:
     return row
 
 
+_QUESTIONS: Final = {
+    "disambiguation": "Does the translation have the meaning that was asked for, and not the other one?",
+    "reconstruction": "Is it the same pun: does it play on the same word or sound, with both meanings alive?",
+}
+
+
 class UnpieHumanBaseline(FileBaseline):
     """Chance levels, and comparisons with the people of the files."""
 
@@ -71,13 +78,46 @@ class UnpieHumanBaseline(FileBaseline):
     title = "UNPIE"
     label_kind = "labels"
     kinds = (
-        human_kind(__package__, "labels", read=_label, label=_output_key),
-        human_kind(__package__, "answers", read=_answer),
+        HumanKind(
+            name="labels",
+            columns=("sample_id", "variant", "model", "setting", "human"),
+            optional=("task", "annotator"),
+            about="A person's 0 or 1 on one output of a model: the right translation (task disambiguation), or the same"
+            " pun (task reconstruction). The column task may be left out where the setting is lm, the column annotator"
+            " where one person labels.",
+            item=("task", "setting", "sample_id", "variant", "model"),
+            values={"human": ("0", "1")},
+            read=_label,
+            sample="sample_id",
+            label=_output_key,
+            label_column="human",
+        ),
+        HumanKind(
+            name="answers",
+            columns=("sample_id", "task", "variant", "annotator", "answer"),
+            about="A person's own answer to a task with its picture, scored like a model's.",
+            item=("sample_id", "task", "variant"),
+            may_be_empty=("variant",),
+            values={"task": tuple(_TABLES)},
+            read=_answer,
+            sample="sample_id",
+            answer={"task": "{task}", "setting": _SETTING, "variant": "{variant}", "output": "{answer}"},
+        ),
     )
     agreement_headings: ClassVar = {"grounding": "Grounding"}  # no two free translations are equal
     measures: ClassVar = _MEASURES
     people_columns: ClassVar = {key.task.capitalize(): key for key in _MEASURES}
     people_settings = _SETTINGS["reconstruction"]
+
+    def annotation_form(self, _samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
+        """Return a form with one item per output of two tasks; its answers are `labels`."""
+        return AnnotationForm(
+            kind="labels",
+            title="UNPIE: match or no match?",
+            instructions=("Judge the meaning of the candidate, not its style.",),
+            items=[_item(row) for row in rows if row.task in _QUESTIONS],
+            default_strata=("task", "language"),
+        )
 
     def reference_values(self, results: Results, /) -> list[HumanLevel]:
         """Return chance only, for no human result on these tasks is published."""
@@ -119,20 +159,6 @@ class UnpieHumanBaseline(FileBaseline):
         return metrics
 
 
-HUMAN_BASELINE: Final = UnpieHumanBaseline()
-
-
-_QUESTIONS: Final = {
-    "disambiguation": "Does the translation have the meaning that was asked for, and not the other one?",
-    "reconstruction": "Is it the same pun: does it play on the same word or sound, with both meanings alive?",
-}
-
-
-def annotation_form(_samples: Iterable[Sample], rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with one item per output of `disambiguation` and `reconstruction`; its answers are `labels`."""
-    return packaged_form(__package__, [_item(row) for row in rows if row.task in _QUESTIONS])
-
-
 def _item(row: Row) -> AnnotationItem:
     lang, _, meaning = row.variant.partition("/")
     role = disambiguator(int(meaning)) if row.task == "disambiguation" else EXPLANATION
@@ -149,15 +175,15 @@ def _item(row: Row) -> AnnotationItem:
         picture=None if row.setting == "lm" else row.sample.ref(role),
         parts=(
             AnnotationPart(
-                fields={
+                {
                     "sample_id": row.sample.sample_id,
                     "variant": row.variant,
                     "model": row.model,
                     "setting": row.setting,
                     "task": row.task,
                 },
-                texts=(("Candidate", row.output or ""),),
-                questions=(Question(column="human", label=_QUESTIONS[row.task], options=YES_NO),),
+                (Question("human", _QUESTIONS[row.task], YES_NO),),
+                (("Candidate", row.output or ""),),
             ),
         ),
     )

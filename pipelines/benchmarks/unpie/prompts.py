@@ -8,7 +8,7 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import load_texts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.text_cleaning import collapsed
-from pipelines.benchmarks.unpie.column_map import LANGUAGES
+from pipelines.benchmarks.unpie.files import LANGUAGES
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
 
 VARIANTS: Final = tuple((lang, meaning) for lang in LANGUAGES for meaning in range(2))
@@ -40,10 +40,12 @@ def unpie_prompts(query: PromptInput, generation: Generation) -> Iterator[Prompt
         yield Prompt(variant=variant, version=version, steps=(step,))
 
 
-def caption_steps(sample: Sample) -> Iterator[Step]:
-    """Yield one step per picture, without text; engines that see no pictures answer "A picture."."""
-    for sha256 in dict.fromkeys(ref.sha256 for ref in sample.media):
-        yield Step(turns=(user(Media("image", sha256)),), generation=CAPTION, choices=("A picture.",))
+def caption_steps(sample: Sample) -> list[Step]:
+    """Return one step per picture, without text; engines that see no pictures answer "A picture."."""
+    return [
+        Step(turns=(user(Media("image", sha256)),), generation=CAPTION, choices=("A picture.",))
+        for sha256 in dict.fromkeys(ref.sha256 for ref in sample.media)
+    ]
 
 
 def _words(sample: Sample, task: str, variant: str) -> tuple[str, dict[str, str], tuple[str, ...]]:

@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Final
 
 from models.messages import Generation, Step
-from pipelines.benchmarks.base import PromptInput, packaged_definition
+from pipelines.benchmarks.base import BenchmarkDefinition, Captions, lazy
+from pipelines.benchmarks.base import SourceItem as SourceRow
 from pipelines.benchmarks.records import (
     MediaFile,
     Notice,
-    Prompt,
+    Publication,
     RawSample,
     Reading,
     Rejection,
@@ -26,7 +27,7 @@ from pipelines.benchmarks.records import (
     Source,
 )
 from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
-from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SUBSETS
+from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SUBSETS
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
 from pipelines.benchmarks.vague.prompts import (
     CAPTION,
@@ -50,69 +51,56 @@ _LETTER_SHARE: Final = (0.2, 0.3)
 _GENERATION: Final = Generation(max_new_tokens=1024)  # greedy, for every call
 
 
-class _Vague:
-    """Source, prompter and grader of VAGUE."""
+def _read_vague(source: Source, _column_map: Mapping[str, str]) -> Iterator[SourceRow]:
+    """Read `data/*.parquet`, or `vcr_1144_final.json` and `ego4d_533_final.json` with their picture folders."""
+    files = read_files(source)
+    by_name: dict[str, SourceItem] = {}
+    for item in (item for file in files for item in file.items):
+        by_name.setdefault(item.name, item)
+    items = list(by_name.values())
+    human, notices = _human_subsets(source, items)
+    untagged = {subset: note for subset in SUBSETS if (note := _untagged_note(files, items, subset))}
+    for file in files:
+        yield from file.rejections
+        for item, picture in file.pictures(file.items):
+            data = {**item.data, "human": human.get(item.name, "")}
+            yield _sample(file, item, picture, data, draw=item.subset in untagged)
+    yield from notices
+    yield from map(Notice, untagged.values())
+    yield from _irregularities(items)
 
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read `data/*.parquet`, or `vcr_1144_final.json` and `ego4d_533_final.json` with their picture folders."""
-        files = read_files(source)
-        by_name: dict[str, SourceItem] = {}
-        for item in (item for file in files for item in file.items):
-            by_name.setdefault(item.name, item)
-        items = list(by_name.values())
-        human, notices = _human_subsets(source, items)
-        untagged = {subset: note for subset in SUBSETS if (note := _untagged_note(files, items, subset))}
-        for file in files:
-            yield from file.rejections
-            for item, picture in file.pictures(file.items):
-                data = {**item.data, "human": human.get(item.name, "")}
-                yield _sample(file, item, picture, data, draw=item.subset in untagged)
-        yield from notices
-        yield from map(Notice, untagged.values())
-        yield from _irregularities(items)
 
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield one request; `sm` first describes the picture, in a call that its tasks and settings share."""
-        yield build_prompt(query, _GENERATION)
+def _captions(sample: Sample, setting: str) -> Sequence[Step]:
+    """Return the request of the captioner, which one setting needs."""
+    return (caption_step(sample, PROMPT_TEXTS[CAPTION], _GENERATION),) if setting == CAPTIONED else ()
 
-    def captions(self, sample: Sample, setting: str) -> Sequence[Step]:
-        """Return the request of the captioner, which one setting needs."""
-        return (caption_step(sample, PROMPT_TEXTS[CAPTION], _GENERATION),) if setting == CAPTIONED else ()
 
-    def read_answer(self, row: Row) -> Reading:
-        """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
-        if row.status != "ok":
-            return Reading(answer=None, rule=row.status)
-        caption_empty = row.setting.startswith("sm") and bool(row.steps) and not row.steps[0].strip()
-        flags = ("caption_empty",) if caption_empty else ()
-        return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
+def _read_answer(row: Row) -> Reading:
+    """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
+    caption_empty = row.setting.startswith("sm") and bool(row.steps) and not row.steps[0].strip()
+    flags = ("caption_empty",) if caption_empty else ()
+    return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
 
-    def expected(self, row: Row) -> Sequence[str]:
-        """Return the letter of the correct reading, or the reading."""
-        return (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],)
 
-    def options(self, row: Row) -> Mapping[str, str]:
-        """Return the readings by letter."""
-        return readings_by_letter(row.sample) if row.task == "mcq" else {}
+def _permuted(sample: Sample, order: Sequence[int]) -> Sample:
+    """Return a sample with its readings under other letters."""
+    places = [order.index(LETTERS.index(letter)) for letter in sample.data["ordering"]]
+    return replace(sample, data={**sample.data, "ordering": [LETTERS[place] for place in places]})
 
-    def permuted(self, sample: Sample, order: Sequence[int]) -> Sample:
-        """Return a sample with its readings under other letters."""
-        places = [order.index(LETTERS.index(letter)) for letter in sample.data["ordering"]]
-        return replace(sample, data={**sample.data, "ordering": [LETTERS[place] for place in places]})
 
-    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
-        """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
-        if row.task != "freeform" or row.status != "ok":
-            return ()
-        return (
-            SimilarityRequest(
-                column="bertscore_f1",
-                scorer="bertscore",
-                candidate=_parse_freeform_row(row).text,
-                references=(row.sample.data["readings"]["correct"],),
-                rescaled="bertscore_f1_rescaled",
-            ),
-        )
+def _similarity(row: Row) -> Sequence[SimilarityRequest]:
+    """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
+    if row.task != "freeform" or row.status != "ok":
+        return ()
+    return (
+        SimilarityRequest(
+            column="bertscore_f1",
+            scorer="bertscore",
+            candidate=_parse_freeform_row(row).text,
+            references=(row.sample.data["readings"]["correct"],),
+            rescaled="bertscore_f1_rescaled",
+        ),
+    )
 
 
 def _sample(
@@ -221,4 +209,37 @@ def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
     )
 
 
-BENCHMARK: Final = packaged_definition(__package__, _Vague(), prompt_texts=PROMPT_TEXTS)
+BENCHMARK: Final = BenchmarkDefinition(
+    name="vague",
+    version="1",
+    title="VAGUE",
+    citation="arXiv 2411.14137; huggingface.co/datasets/HazelNam/vague-bench, version 2.0",
+    tasks={"mcq": (*SETTINGS, CAPTIONED), "freeform": SETTINGS},
+    explicit_settings=(CAPTIONED,),
+    headline_at=("mcq", "vlm"),
+    measure="Share of ambiguous utterances for which a model chooses the meaning that the picture gives them, out of"
+    " four. Higher is better.",
+    secondary_metrics=("delta_vs_lm", "cot_delta", "caption_delta", "bleu1", "bert_f1"),
+    default_scorers={"bertscore": "roberta-large:17"},
+    chance={"accuracy": 0.25},  # of four readings
+    publication=Publication(
+        requests={"mcq": 1677, "freeform": 1677},
+        paper_prompts=(),  # all words are ours
+        unnamed_scorers=("bert_f1", "bleu1"),
+    ),
+    prompt_texts=PROMPT_TEXTS,
+    source=_read_vague,
+    prompts=lambda query: [build_prompt(query, _GENERATION)],
+    read=_read_answer,
+    captions=Captions(steps=_captions, settings=(CAPTIONED,)),
+    similarity=_similarity,
+    expected=lambda row: (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],),
+    options=lambda row: readings_by_letter(row.sample) if row.task == "mcq" else {},
+    permuted=_permuted,
+    people=lazy(__package__, "people.VagueHumanBaseline"),
+    metrics=lazy(__package__, "metrics.reduce_scores"),
+    measures=lazy(__package__, "metrics.paired_measures"),
+    tables=lazy(__package__, "tables.make_tables"),
+    figures=lazy(__package__, "tables.make_figures"),
+    item_lists=lazy(__package__, "metrics.item_lists"),
+)

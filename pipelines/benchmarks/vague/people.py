@@ -3,19 +3,12 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from pipelines.benchmarks.human import HumanLevel, human_kind
-from pipelines.benchmarks.people.annotation import (
-    AnnotationForm,
-    AnnotationItem,
-    AnnotationPart,
-    Question,
-    packaged_form,
-)
-from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.human import AnnotationForm, AnnotationItem, AnnotationPart, HumanKind, HumanLevel, Question
+from pipelines.benchmarks.people import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vague.facts import ERRORS, HUMAN, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS
-from pipelines.benchmarks.vague.prompts import readings_by_letter
+from pipelines.benchmarks.vague.prompts import LETTERS, readings_by_letter
 
 _TASK: Final = "mcq"
 _SETTING: Final = "vlm"  # people see the picture
@@ -27,7 +20,18 @@ class VagueHumanBaseline(FileBaseline):
 
     name = "vague"
     title = "VAGUE"
-    kinds = (human_kind(__package__, "choices"),)
+    kinds = (
+        HumanKind(
+            name="choices",
+            columns=("image_name", "annotator", "letter"),
+            about="A person's choice, A to D, among the readings of an item in the order as distributed.",
+            item=("image_name",),
+            values={"letter": LETTERS},
+            sample="image_name",
+            sample_noun="item",
+            answer={"task": _TASK, "setting": _SETTING, "output": "{letter}"},
+        ),
+    )
     agreement_headings: ClassVar = {_TASK: "Choices"}
     measures: ClassVar = {_ACCURACY: "correct"}
     compared_settings = SETTINGS
@@ -61,13 +65,17 @@ class VagueHumanBaseline(FileBaseline):
             for metric in ("accuracy", *ERRORS, "count_correct", "count_invalid")
         ]
 
-
-HUMAN_BASELINE: Final = VagueHumanBaseline()
-
-
-def annotation_form(samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
-    """Return a form with one item per sample; its answers are `choices`."""
-    return packaged_form(__package__, [_item(sample) for sample in samples])
+    def annotation_form(self, samples: Iterable[Sample], _rows: Iterable[Row], /) -> AnnotationForm:
+        """Return a form with one item per sample; its answers are `choices`."""
+        return AnnotationForm(
+            kind="choices",
+            title="VAGUE: what does the speaker want?",
+            instructions=(
+                "The speaker, who is not in the picture, says this to somebody in it. Choose what is meant.",
+            ),
+            items=[_item(sample) for sample in samples],
+            default_strata=("subset",),
+        )
 
 
 def _item(sample: Sample) -> AnnotationItem:
@@ -80,9 +88,6 @@ def _item(sample: Sample) -> AnnotationItem:
         texts=(("The speaker says", str(sample.data["indirect"])),),
         picture=sample.ref("picture"),
         parts=(
-            AnnotationPart(
-                fields={"image_name": sample.sample_id},
-                questions=(Question(column="letter", label="The speaker's intention", options=options),),
-            ),
+            AnnotationPart({"image_name": sample.sample_id}, (Question("letter", "The speaker's intention", options),)),
         ),
     )

@@ -5,68 +5,54 @@ arXiv 2405.01474. Data: huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipelines.benchmarks.base import PromptInput, packaged_definition
-from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, SimilarityRequest, Source
+from pipelines.benchmarks.base import BenchmarkDefinition, lazy
+from pipelines.benchmarks.records import Publication, Reading, Row, SimilarityRequest
 from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust
-from pipelines.benchmarks.vflute.facts import LABELS, ROBUST
+from pipelines.benchmarks.vflute.authors_files import READER
+from pipelines.benchmarks.vflute.facts import LABELS, REPORTED_THRESHOLDS, ROBUST, SETTINGS, TASK, TUNED_FOR
 from pipelines.benchmarks.vflute.prompts import PROMPT_SETS, TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
 _BERT, _BLEURT = "bertscore_f1", "bleurt"
+_F1_AT: Final = tuple(f"f1_at_{k}" for k in REPORTED_THRESHOLDS)
 _WORDS: Final = {number: word for word, number in LABELS.items()}
 
 
-class _Vflute:
-    """Source, prompter and grader of V-FLUTE."""
+def _read_answer(row: Row) -> Reading:
+    """Grade the label under both parsers, and the explanation.
 
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read `vflute-v2-test.json` or `.csv` with picture files, `data/test-*.parquet`, or both joined by id."""
-        return read_vflute(source)
+    Values: `label` and `label_robust` (1 entailment, 0 contradiction, absent for none), `correct`, `empty` and
+    `empty_robust` (no explanation), `es` and `es_robust`, `bertscore_f1`, `bleurt`.
+    """
+    authors, robust = _parse(row)
+    values = {"correct": float(authors.label == LABELS[row.sample.data["label"]])}
+    for suffix, answer in (("", authors), (ROBUST, robust)):
+        values[f"empty{suffix}"] = float(not (answer.explanation or "").strip())
+        if answer.label is not None:
+            values[f"label{suffix}"] = float(answer.label)
+    if row.setting != "label-only":
+        values |= _explanation_values(row.given)
+    flags = ["truncated"] if row.finish_reason == "length" else []
+    flags += ["readings_differ"] if authors.label != robust.label else []
+    word = None if authors.label is None else _WORDS[authors.label]
+    return Reading(answer=word, rule="authors", flags=tuple(flags), values=values)
 
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield one request a sample; with a scene graph it has two steps."""
-        yield build_prompt(query.sample, query.setting, query.texts)
 
-    def read_answer(self, row: Row) -> Reading:
-        """Grade the label under both parsers, and the explanation.
+def _similarity(row: Row) -> Sequence[SimilarityRequest]:
+    """Return both comparisons of the explanation, and those of the robust parser's if different.
 
-        Values: `label` and `label_robust` (1 entailment, 0 contradiction, absent for none), `correct`, `empty` and
-        `empty_robust` (no explanation), `es` and `es_robust`, `bertscore_f1`, `bleurt`.
-        """
-        if row.status != "ok":
-            return Reading(answer=None, rule=row.status)
-        authors, robust = _parse(row)
-        values = {"correct": float(authors.label == LABELS[row.sample.data["label"]])}
-        for suffix, answer in (("", authors), (ROBUST, robust)):
-            values[f"empty{suffix}"] = float(not (answer.explanation or "").strip())
-            if answer.label is not None:
-                values[f"label{suffix}"] = float(answer.label)
-        if row.setting != "label-only":
-            values |= _explanation_values(row.given)
-        flags = ["truncated"] if row.finish_reason == "length" else []
-        flags += ["readings_differ"] if authors.label != robust.label else []
-        word = None if authors.label is None else _WORDS[authors.label]
-        return Reading(answer=word, rule="authors", flags=tuple(flags), values=values)
-
-    def expected(self, row: Row) -> Sequence[str]:
-        """Return the label."""
-        return (row.sample.data["label"],)
-
-    def similarity(self, row: Row) -> Sequence[SimilarityRequest]:
-        """Return both comparisons of the explanation, and those of the robust parser's if different.
-
-        Columns of an answers file hold for both parsers.
-        """
-        if row.status != "ok" or row.setting == "label-only":
-            return []
-        authors, robust = _parse(row)
-        requests = _requests(row, authors, "")
-        if not {_BERT, _BLEURT} & row.given.keys() and (robust.explanation or "") != (authors.explanation or ""):
-            requests += _requests(row, robust, ROBUST)
-        return requests
+    Columns of an answers file hold for both parsers.
+    """
+    if row.status != "ok" or row.setting == "label-only":
+        return []
+    authors, robust = _parse(row)
+    requests = _requests(row, authors, "")
+    if not {_BERT, _BLEURT} & row.given.keys() and (robust.explanation or "") != (authors.explanation or ""):
+        requests += _requests(row, robust, ROBUST)
+    return requests
 
 
 def explanation_score(scores: Mapping[str, float], suffix: str = "") -> float | None:
@@ -101,4 +87,46 @@ def _requests(row: Row, answer: Answer, suffix: str) -> list[SimilarityRequest]:
     ]
 
 
-BENCHMARK: Final = packaged_definition(__package__, _Vflute(), prompt_texts=TEXTS, prompt_sets=PROMPT_SETS)
+BENCHMARK: Final = BenchmarkDefinition(
+    name="vflute",
+    version="1",
+    title="V-FLUTE",
+    citation="arXiv 2405.01474; huggingface.co/datasets/ColumbiaNLP/V-FLUTE, github.com/asaakyan/V-FLUTE",
+    tasks={TASK: SETTINGS},
+    headline="label_f1",
+    corpus_metrics=("label_f1", *_F1_AT),
+    headline_at=(TASK, "zero-shot"),
+    printed_headline="f1_at_0",
+    measure="Macro F1 of the labels entailment and contradiction, whatever the explanation is worth. Higher is better.",
+    secondary_metrics=(*_F1_AT, "accuracy"),
+    descriptive_values=("label", "label_robust"),
+    default_scorers={"bertscore": "microsoft/deberta-xlarge-mnli:40", "bleurt": "lucadiliello/BLEURT-20"},
+    chance={"accuracy": 0.5},
+    publication=Publication(
+        settings={
+            "": "zero-shot",
+            # Of fine-tuned checkpoints those of ours with the same requests.
+            "fine-tuned": "zero-shot",
+            "fine-tuned (-Image)": "no-image",
+            **dict(zip(TUNED_FOR, ("label-only", "zero-shot"), strict=True)),
+        },
+        requests={TASK: 723},
+        other_items={"Table 7": "99 test rows whose ids are not published"},
+        scorers=dict.fromkeys(_F1_AT, ("bertscore", "bleurt")),
+        paper_prompts=("vflute-instruction-data-v1",),  # the paper's instructions, as the data assign them
+    ),
+    prompt_texts=TEXTS,
+    prompt_sets=PROMPT_SETS,
+    source=lambda source, _column_map: read_vflute(source),
+    prompts=lambda query: [build_prompt(query.sample, query.setting, query.texts)],
+    read=_read_answer,
+    similarity=_similarity,
+    expected=lambda row: (row.sample.data["label"],),
+    predictions_reader=READER,
+    people=lazy(__package__, "people.VfluteHumanBaseline"),
+    metrics=lazy(__package__, "metrics.reduce_scores"),
+    measures=lazy(__package__, "metrics.paired_measures"),
+    tables=lazy(__package__, "tables.make_tables"),
+    figures=lazy(__package__, "tables.make_figures"),
+    item_lists=lazy(__package__, "metrics.item_lists"),
+)

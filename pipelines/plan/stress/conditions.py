@@ -85,7 +85,7 @@ class Condition:
 
     def prompts(self, definition: BenchmarkDefinition, query: PromptInput) -> Iterator[Prompt]:
         """Yield the prompts of a sample, those that the condition changes with another version."""
-        plain = list(definition.prompter.prompts(query))
+        plain = list(definition.prompts(query))
         for before, after in zip(plain, self._changed(definition, query, plain), strict=True):
             yield before if after.steps == before.steps else replace(after, version=f"{before.version}+{self}")
 
@@ -99,7 +99,7 @@ class Condition:
             )
             return
         sample = self.sample(definition, query.sample, query.seed)
-        for before, moved in zip(plain, definition.prompter.prompts(replace(query, sample=sample)), strict=True):
+        for before, moved in zip(plain, definition.prompts(replace(query, sample=sample)), strict=True):
             if self.kind == "order" or moved.steps == before.steps:
                 yield moved
             else:

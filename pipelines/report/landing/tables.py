@@ -14,7 +14,7 @@ from pipelines.plan.run_manifest import Spending
 from pipelines.report.landing.sentences import dollars, people_words
 from pipelines.report.landing.standing import Standing
 from pipelines.report.tables.token_efficiency import Efficiency
-from pipelines.report.tables.worded import worded_if_any
+from pipelines.report.worded import worded_if_any
 
 MOST_DRAWN: Final = 8  # models in the picture
 _REFERENCES: Final = {"People": "people", "Chance": "chance", "Best published": "the best published model"}

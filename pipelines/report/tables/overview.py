@@ -12,7 +12,7 @@ from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, Tabl
 from pipelines.predict.records import CellCount
 from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
-from pipelines.report.tables.worded import worded_if_any
+from pipelines.report.worded import worded_if_any
 
 _MAX_NAMES = 6  # names listed in one cell of the notes; further ones are counted
 _EMPTY: tuple[object, ...] = (None, "", [], {}, ())

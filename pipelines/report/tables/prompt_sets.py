@@ -8,7 +8,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.measured import Measured, MetricSource
-from pipelines.report.tables.worded import worded, worded_if_any
+from pipelines.report.worded import worded, worded_if_any
 
 
 def prompt_set_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
@@ -31,7 +31,7 @@ def captioner_table(name: str, reduced: Sequence[EntryResults]) -> Table | None:
 def _rows_by_captioner(name: str, results: EntryResults, captioners: Sequence[str]) -> Iterator[TableRow]:
     first, in_sets = results.captioners[0], {row.key: row for row in results.by_prompt_set}
     for row in _headline_rows(name, results):
-        if row.setting not in benchmark(name).captioned_settings:
+        if row.setting not in benchmark(name).captions.settings:
             continue
         sources = (MetricSource(captioner=other) for other in captioners)
         numbers = [in_sets.get(row.key._replace(source=source)) for source in sources]

@@ -10,12 +10,12 @@ import pandas as pd
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.repeats import right_answers, with_repeats
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
-from pipelines.import_logs.verdicts import reader
+from pipelines.logged_answers.verdicts import reader
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.variance import variance_components
 from pipelines.report.measured import Measured
 from pipelines.report.other_verdicts import ComparedVerdicts
-from pipelines.report.tables.worded import worded, worded_if_any
+from pipelines.report.worded import worded, worded_if_any
 
 PARTS: Final = ("items", "settings", "prompts", "interaction", "repeats")
 

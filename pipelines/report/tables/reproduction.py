@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.report.model import VERDICTS, ReproductionCell
 from pipelines.report.reproduction import count_verdicts, reproduced_rule, reproduction_line
-from pipelines.report.tables.worded import worded_if_any
+from pipelines.report.worded import worded_if_any
 
 
 def summary_table(cells: Mapping[str, Sequence[ReproductionCell]], titles: Mapping[str, str]) -> Table | None:

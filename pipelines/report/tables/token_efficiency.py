@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.tables import Table, TableRow
-from pipelines.report.tables.worded import worded
+from pipelines.report.worded import worded
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 

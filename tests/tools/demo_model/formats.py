@@ -39,7 +39,7 @@ def closed_questions(folder: Path, seed: int) -> list[tuple[str, tuple[str, ...]
             for sample in dataset.read_shard(shard.path):
                 for cell in cells_of(definition, [], []):
                     query = PromptInput(sample, cell.task, cell.setting, texts, seed, None)
-                    for prompt in definition.prompter.prompts(query):
+                    for prompt in definition.prompts(query):
                         if len(prompt.steps) != 1 or not prompt.steps[0].choices:
                             continue
                         text = "".join(_texts(prompt.steps[0]))

@@ -8,10 +8,10 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from PIL import Image
 
-from pipelines.benchmarks.mate.generator.geometry import far_to_near, number_image, outline
-from pipelines.benchmarks.mate.generator.objects import make_layout
-from pipelines.benchmarks.mate.generator.parameters import Options, Plan
-from pipelines.benchmarks.mate.generator.picture import BASE_RGB, draw_picture
+from jobs.generate.geometry import far_to_near, number_image, outline
+from jobs.generate.objects import make_layout
+from jobs.generate.parameters import Options, Plan
+from jobs.generate.picture import BASE_RGB, draw_picture
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, Scene
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -17,7 +17,7 @@ from infra.docs.command_line import all_commands
 from infra.docs.markdown import explanations
 from infra.docs.records import field_texts, nested
 from jobs.cli.main import app
-from jobs.options import normalize_arguments
+from jobs.shared.options import normalize_arguments
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.published import load_published

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs import doctor, tables
+from jobs import doctor
 from jobs.cli import list as list_command
 from jobs.cli.main import run
 from jobs.dry_run.plan_table import engine_summary
+from jobs.shared import tables
 from models.catalog_loader import load_models
 from models.engines.hub import HubAnswer
 from tests.support.checkpoint_folder import POINTER, write_checkpoint

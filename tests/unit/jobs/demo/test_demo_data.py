@@ -68,7 +68,7 @@ def test_data_folder_holds_nothing_else() -> None:
 
 
 def test_maia_reads_the_data_without_rejections_and_balanced() -> None:
-    items = list(MAIA.source.read(Folder(str(DATA)), {}))
+    items = list(MAIA.source(Folder(str(DATA)), {}))
     samples = [item for item in items if isinstance(item, RawSample)]
     assert len(items) == len(samples) == len({sample.sample_id for sample in samples}) == 72
     assert Counter(sample.category for sample in samples) == dict.fromkeys(COLUMNS, 6)

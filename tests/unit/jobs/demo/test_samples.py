@@ -38,7 +38,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 
 def read(written: dict[str, Path], name: str) -> list[RawSample | Rejection | Notice]:
-    return list(benchmark(name).source.read(Folder(str(written[name])), {}))
+    return list(benchmark(name).source(Folder(str(written[name])), {}))
 
 
 def pictures() -> Iterator[list[str]]:

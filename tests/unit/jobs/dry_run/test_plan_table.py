@@ -12,7 +12,6 @@ from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.stopping.until import Until
 from tests.support.requests import target_of
 
 TARGET = target_of(
@@ -78,6 +77,8 @@ def test_price_counts_pictures_as_the_provider_bills_them() -> None:
     assert row["price_usd"] == pytest.approx(3.16)
     assert row["price_cached_usd"] == pytest.approx(10e-6 * 10 * (1_000 + 3_060) + 1e-6 * 90 * 3_060)
     assert 0 < row["least_tokens"] <= row["prompt_tokens"]
+    no_tokens = ModelPlan(target=TARGET, prompt_tokens=10_000, pictures=400)  # pictures of less than a patch
+    assert plan_table._plan_row(spec, "m", no_tokens)["prompt_tokens"] == 10_000 + 400 * 765
     by_pixels = plan_table._plan_row(spec.model_copy(update={"tokens_per_picture": None}), "m", plan)
     assert (by_pixels["prompt_tokens"], by_pixels["price_usd"]) == (210_000, pytest.approx(2.1))
 
@@ -109,7 +110,7 @@ def test_plan_counts_what_an_engine_pays_for_again(
 
 def test_plan_of_a_run_that_may_stop_says_that_it_is_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
     models = {"m": ModelSpec(engine="random")}
-    spec = RunSpec(models=models, benchmarks=("vague",), data="d", out="o", until=Until.parse("ranking"))
+    spec = RunSpec(models=models, benchmarks=("vague",), data="d", out="o", until="ranking")
     for until, is_said in ((spec.until, True), (None, False)):
         plan_table.show_plan(replace(spec, until=until), {"m": [ModelPlan(target=TARGET)]}, as_json=False)
         assert ("--until ranking: this is the whole plan" in capsys.readouterr().out) is is_said

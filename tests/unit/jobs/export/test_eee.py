@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft7Validator
 
 from jobs.cli.main import run
-from jobs.export.files import portable_name
 from pipelines.plan.stored_plan import PlanRow
+from pipelines.storage.backend import portable_name
 from tests.support.viewer_output import Answer, metric, write_metrics, write_output
 from tests.unit.jobs.export.conftest import SECRET
 

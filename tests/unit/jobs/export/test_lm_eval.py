@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.cli.main import run
-from pipelines.import_logs.matching import match_logs
-from pipelines.import_logs.tools import tool_files
+from pipelines.logged_answers.matching import match_logs
+from pipelines.logged_answers.readers import tool_files
 from pipelines.plan.run_spec import RunSpec
 from tests.support.viewer_output import part, write_output
 from tests.unit.jobs.export.conftest import answer

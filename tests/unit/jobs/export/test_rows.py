@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.export.rows import ExportedRun, ExportRow, RowReader, text_of
 from pipelines.errors import DamagedPartError, DatasetError, PipelineError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.plan_store import PlanStore
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, text_of
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store

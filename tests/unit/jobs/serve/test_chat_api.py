@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from jobs.serve.auth import is_authorized, key_hash
 from jobs.serve.chat_api import (
     MAX_PIXELS,
     MAX_SIGNS,
@@ -28,6 +27,7 @@ from jobs.serve.chat_api import (
     read_chat,
 )
 from jobs.serve.replica import ModelReplica
+from jobs.shared.auth import is_authorized, key_hash
 from models.errors import DeviceFailedError
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.spec import ModelSpec

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from jobs.view.outputs import open_outputs
 from jobs.view.run import viewer
 from pipelines.plan.stored_plan import PlanRow
+from pipelines.samples.outputs import open_outputs
 from tests.support.viewer_output import Answer, metric, write_metrics, write_output
 
 KEY = "secret"

@@ -18,8 +18,8 @@ from jobs.view.filters import Filter
 from jobs.view.index import Index
 from jobs.view.listing import Samples
 from jobs.view.loading import Loader
-from jobs.view.outputs import open_outputs
-from jobs.view.prompts import SampleReader
+from pipelines.samples.outputs import open_outputs
+from pipelines.samples.prompts import SampleReader
 from tests.support.viewer_output import part
 
 

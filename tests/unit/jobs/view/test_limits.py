@@ -10,7 +10,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 
-from jobs.serve.auth import key_hash
+from jobs.shared.auth import key_hash
 from jobs.view.app import Guard
 from jobs.view.index import Index
 from jobs.view.limits import CHUNK, IN_FLIGHT, Gate

@@ -195,9 +195,7 @@ def test_words_of_the_judge_are_beside_the_answer(opened: Any, copied: str, maia
     sample = next(sample for sample in dataset.samples() if sample.sample_id == row["sample_id"])
     target = make_target(dataset, "good")
     names = ("request_id", "model", "task", "setting", "variant", "status", "output")
-    ask = benchmark("maia").judge.judge_request(
-        Row(sample=sample, **{name: row[name] for name in names}), target.prompts.texts
-    )
+    ask = benchmark("maia").judge.ask(Row(sample=sample, **{name: row[name] for name in names}), target.prompts.texts)
     reply = {"model": "judge-1", "prompt_sha256": prompt_sha256([ask.step]), "output": "<i>sentenced</i>"}
     Store(copied).put(
         "judgements/benchmark=maia/model=judge-1/2d711642b726b04401627ca9.parquet", to_parquet([reply], PREDICTIONS)

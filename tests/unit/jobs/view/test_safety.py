@@ -13,8 +13,8 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jobs.view.index import Index
-from jobs.view.media import media_type
 from pipelines.benchmarks.records import MediaRef
+from pipelines.samples.media import media_type
 from pipelines.storage.store import Store
 from tests.support.viewer_output import HOSTILE, write_output
 

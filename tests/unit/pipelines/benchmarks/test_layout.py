@@ -15,11 +15,11 @@ from pipelines.benchmarks.layout import (
     TableDef,
     coverage_notes,
     if_ours,
-    table_def,
+    if_published,
 )
 from pipelines.benchmarks.records import Metric, PublishedValue
 from pipelines.benchmarks.results import Key, Results, count_of
-from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
+from pipelines.benchmarks.tables import Table, TableCell, TableValue
 
 
 def metric(setting: str, value: float | None, name: str = "accuracy", **fields: str) -> Metric:
@@ -118,9 +118,10 @@ def test_notes_depend_on_rows_and_gaps_unmark_the_best() -> None:
         columns={"A": Key("accuracy")},
         rows=[Rows(keys=[Key("", "choice", "one")])],
         better="higher",
-        notes=("Always.", if_ours("Ours.")),
+        notes=("Always.", if_ours("Ours."), if_published("Theirs.")),
     )
-    assert table.lay_out(RESULTS).notes == ("Always.", "Ours.")
+    assert table.lay_out(RESULTS).notes == ("Always.", "Ours.", "Theirs.")
+    assert table.lay_out(RESULTS.without_published()).notes == ("Always.", "Ours.")
     assert table.lay_out(RESULTS).better == ("higher",)
     assert table.lay_out(Results("b")).notes == ("Always.",)
 
@@ -140,37 +141,3 @@ def test_gaps_are_notes_and_unmark_the_best() -> None:
         coverage=lambda results: coverage_notes(results.sizes(lambda _key: True), 9, "{size} of {full}"),
     ).lay_out(RESULTS)
     assert (table.notes, table.better) == (("4 of 9",), ())
-
-
-def test_words_of_a_table_come_from_the_packages_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = {
-        "title": "T",
-        "columns": {
-            "Accuracy": {"metric": "accuracy", "change": "change"},
-            "Count": {"metric": "count", "show": "count"},
-            "Setting": {"cell": "setting", "category": "c"},
-        },
-        "groups": [["", 1], ["Others", 2]],
-        "better": ["higher", "", ""],
-        "notes": ["first", {"if_ours": ["of ours"]}, {"if_published": ["of the paper"]}, {"call": "rows"}],
-    }
-    files = {"t": entry, "heads": {"title": "H", "columns": ["Accuracy"]}}
-    monkeypatch.setattr("pipelines.benchmarks.prompt_templates.load_yaml", lambda _package, _name: files)
-    definition = table_def(
-        "package of this test",
-        "t",
-        [Rows(keys=[Key("", "choice", "two")], models=["x"])],
-        functions={
-            "setting": lambda view, key: f"{view.key.setting}, {key.category}",
-            "rows": lambda _results, rows: [f"{len(rows)} row"],
-        },
-        notes=["second"],
-        style="percent1",
-    )
-    assert "of the paper" not in definition.lay_out(RESULTS.without_published()).notes
-    table = definition.lay_out(RESULTS)
-    assert cells(table) == [("x", (TableValue(value=0.75, delta=0.25), 3, "two, c"))]
-    assert (table.id, table.groups, table.better) == ("t", (("", 1), ("Others", 2)), ("higher", "", ""))
-    assert (table.style, table.notes) == ("percent1", ("first", "of ours", "of the paper", "1 row", "second"))
-    rows = table_def("package of this test", "heads", [lambda _results: [TableRow(label="r", cells=(1.0,))]])
-    assert cells(rows.lay_out(RESULTS)) == [("r", (1.0,))]

@@ -23,30 +23,26 @@ from tests.support.interval_oracle import share_ends
 # --------------------------------------------------------------------------------------------- the benchmark itself
 
 
-class Sums:
-    """Sums from `sums.jsonl`, asked in digits or in words."""
-
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
-        """Read one sum a line."""
-        for line in source.read_bytes("sums.jsonl").splitlines():
-            row = json.loads(line)
-            yield RawSample(sample_id=row["id"], file="sums.jsonl", category=row["kind"], data=row)
-
-    def prompts(self, query: PromptInput, /) -> Iterator[Prompt]:
-        """Yield one request a sum."""
-        text = query.texts.fill("sums-v1", sum=query.sample.data[query.setting])
-        step = Step(turns=(user(text),), generation=Generation(max_new_tokens=8))
-        yield Prompt(version=query.texts.version("sums-v1"), steps=(step,))
-
-    def read_answer(self, row: Row, /) -> Reading:
-        """Read the number; accuracy is the mean of the value `correct`."""
-        if row.status != "ok":
-            return Reading(answer=None, rule=row.status)
-        answer = (row.output or "").strip()
-        return Reading(answer=answer, rule="text", values={"correct": float(answer == row.sample.data["result"])})
+def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | Notice]:
+    """Read one sum a line."""
+    for line in source.read_bytes("sums.jsonl").splitlines():
+        row = json.loads(line)
+        yield RawSample(sample_id=row["id"], file="sums.jsonl", category=row["kind"], data=row)
 
 
-SUMS = Sums()
+def prompts(query: PromptInput) -> Iterator[Prompt]:
+    """Yield one request a sum."""
+    text = query.texts.fill("sums-v1", sum=query.sample.data[query.setting])
+    step = Step(turns=(user(text),), generation=Generation(max_new_tokens=8))
+    yield Prompt(version=query.texts.version("sums-v1"), steps=(step,))
+
+
+def read_answer(row: Row) -> Reading:
+    """Read the number; accuracy is the mean of the value `correct`."""
+    answer = (row.output or "").strip()
+    return Reading(answer=answer, rule="text", values={"correct": float(answer == row.sample.data["result"])})
+
+
 BENCHMARK = BenchmarkDefinition(
     name="sums",
     version="1",
@@ -54,9 +50,9 @@ BENCHMARK = BenchmarkDefinition(
     citation="made up for this test",
     tasks={"sum": ("digits", "words")},
     prompt_texts={"sums-v1": "How much is {sum}? Answer with a number."},
-    source=SUMS,
-    prompter=SUMS,
-    grader=SUMS,
+    source=read_source,
+    prompts=prompts,
+    read=read_answer,
 )
 
 # ------------------------------------------------------------------------------------------ what it gets for nothing
@@ -82,7 +78,7 @@ class MemorySource:
 
 @pytest.fixture(scope="module")
 def samples() -> dict[str, Sample]:
-    rows = [row for row in BENCHMARK.source.read(MemorySource(), {}) if isinstance(row, RawSample)]  # type: ignore[arg-type]
+    rows = [row for row in BENCHMARK.source(MemorySource(), {}) if isinstance(row, RawSample)]  # type: ignore[arg-type]
     return {row.sample_id: Sample(sample_id=row.sample_id, category=row.category, data=row.data) for row in rows}
 
 
@@ -92,7 +88,7 @@ def scores(samples: Mapping[str, Sample]) -> pd.DataFrame:
     rows = []
     for sample in samples.values():
         for setting in BENCHMARK.tasks["sum"]:
-            (prompt,) = BENCHMARK.prompter.prompts(
+            (prompt,) = BENCHMARK.prompts(
                 PromptInput(sample, "sum", setting, texts=PromptTexts(BENCHMARK.prompt_texts), seed=42)
             )
             assert sample.data[setting] in prompt.steps[0].turns[0].parts[0].text  # type: ignore[union-attr]
@@ -103,13 +99,13 @@ def scores(samples: Mapping[str, Sample]) -> pd.DataFrame:
             )  # fmt: skip
             identity = {"sample_id": sample.sample_id, "task": "sum", "setting": setting, "status": row.status}
             columns = {"subset": "", "category": sample.category, "cluster": ""}
-            rows.append({**identity, **columns, **BENCHMARK.grader.read_answer(row).values})
+            rows.append({**identity, **columns, **BENCHMARK.reading(row).values})
     return pd.DataFrame(rows)
 
 
 @pytest.fixture(scope="module")
 def results(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Results:
-    return Results.of("sums", {"m": BENCHMARK.reporter.reduce(scores, samples)}, ())
+    return Results.of("sums", {"m": BENCHMARK.metrics(scores, samples)}, ())
 
 
 def test_accuracy_has_an_interval_and_counts_failed_requests(results: Results) -> None:
@@ -123,7 +119,7 @@ def test_accuracy_has_an_interval_and_counts_failed_requests(results: Results) -
 
 
 def test_default_table_has_a_row_a_model_and_a_column_a_setting(results: Results) -> None:
-    (table,) = BENCHMARK.reporter.tables(results)
+    (table,) = BENCHMARK.tables(results)
     assert table.columns == ("sum, digits", "sum, words")
     (row,) = table.rows
     assert row.label == "m"
@@ -131,19 +127,19 @@ def test_default_table_has_a_row_a_model_and_a_column_a_setting(results: Results
 
 
 def test_default_figure_has_a_bar_a_setting(results: Results) -> None:
-    (figure,) = BENCHMARK.reporter.figures(results)
+    (figure,) = BENCHMARK.figures(results)
     assert isinstance(figure, Bars)
     assert figure.series[0].values == pytest.approx((1 / 8, 1 / 7))
 
 
 def test_accuracy_without_answers_is_null_with_a_reason(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> None:
     missing = scores.assign(status="missing").drop(columns="correct")
-    metrics = BENCHMARK.reporter.reduce(missing, samples)
+    metrics = BENCHMARK.metrics(missing, samples)
     assert {(metric.value, metric.n, metric.note) for metric in metrics} == {(None, 0, "no row to measure")}
 
 
 def test_report_shows_table_and_figure(results: Results, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> None:
-    metrics = BENCHMARK.reporter.reduce(scores, samples)
+    metrics = BENCHMARK.metrics(scores, samples)
     rows = tuple(Measured.of("sums", "m", metric) for metric in metrics)
     section = BenchmarkSection(
         name=BENCHMARK.name,
@@ -151,8 +147,8 @@ def test_report_shows_table_and_figure(results: Results, scores: pd.DataFrame, s
         source=BENCHMARK.citation,
         headline=BENCHMARK.headline,
         settings=BENCHMARK.tasks["sum"],
-        tables=tuple(BENCHMARK.reporter.tables(results)),
-        figures=tuple(BENCHMARK.reporter.figures(results)),
+        tables=tuple(BENCHMARK.tables(results)),
+        figures=tuple(BENCHMARK.figures(results)),
     )
     files = render(ReportData(run={}, metrics=rows, benchmarks=(section,)))
     assert {"report/tables/sums_accuracy.csv", "report/figures/sums_accuracy_figure.svg"} <= files.keys()

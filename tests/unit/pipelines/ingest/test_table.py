@@ -243,7 +243,7 @@ def test_a_notice_is_no_row_of_the_progress(tmp_path: Path) -> None:
     rows, counts = [{"question": "x", "options": ["a", "b"], "answer": 1}] * 3, list[int]()
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)), progress=counts.append)
     assert len(result.manifest.notices) == 1
-    assert counts[-1] == 3
+    assert counts == [1, 2, 3]
 
 
 def test_a_kind_that_most_answers_fit_is_named(tmp_path: Path) -> None:

@@ -97,6 +97,14 @@ def test_a_damaged_state_is_one_sentence(tmp_path: Path, state: str, message: st
         ingest(tmp_path, "saved")
 
 
+def test_a_state_of_another_program_is_no_saved_data_set(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "q.csv").write_text("question,answer\nx,red\n")
+    (tmp_path / "mine" / "state.json").write_text('{"window": 3}')
+    with pytest.raises(SourceError, match=r"several tables: q\.csv, state\.json; name one"):
+        ingest(tmp_path, "mine")
+
+
 def test_splits_without_their_folder_are_named(tmp_path: Path) -> None:
     save_splits(tmp_path / "saved", {"test": ROWS})
     (tmp_path / "saved" / "dataset_dict.json").write_text('{"splits": ["validation"]}')

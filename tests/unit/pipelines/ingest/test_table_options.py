@@ -200,10 +200,13 @@ def test_options_of_an_unknown_form_and_broken_lists_are_rejected_with_the_forms
     assert (result.manifest.samples, result.manifest.rejected) == (1, 2)
 
 
-def test_rows_with_equal_options_are_rejected_and_counted(tmp_path: Path) -> None:
+def test_equal_options_are_an_error_unless_their_rows_are_to_be_rejected(tmp_path: Path) -> None:
     text = "question,A,B,C,answer\nx,two,one,two,B\ny,nan,one,nan,B\nz,one,two,three,A\nv,C,C++,c,B\n"
-    result = ingest(tmp_path, "q.csv", text)
-    assert result.manifest.notices == ("2 of 4 rows have two equal options and are rejected",)
+    problem = r"2 of 4 rows have two equal options in A, B, C \(line 2: options A and C are equal \('two'\)"
+    with pytest.raises(SourceError, match=rf"{problem}.*`reject_equal_options: true`"):
+        ingest(tmp_path, "q.csv", text)
+    result = ingest(tmp_path, "q.csv", text, columns=ColumnsFile(reject_equal_options=True))
+    assert result.manifest.rejected == 2
     assert [sample.data["options"] for sample in samples(tmp_path)] == [["one", "two", "three"], ["C", "C++", "c"]]
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jobs.nightly.fingerprints import pair_fingerprint_parts
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets
-from pipelines.nightly.fingerprints import pair_fingerprint_parts
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import model_targets
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RunManifest, load_run, save_run

@@ -14,7 +14,6 @@ from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
 from pipelines.predict import executor, unit_runner
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.cost_tracker import CostTracker
@@ -32,7 +31,7 @@ GUESSING = ModelSpec(engine="random")
 
 
 def run_spec(data: str, out: Path, spec: ModelSpec = GUESSING) -> RunSpec:
-    return RunSpec(data=data, out=str(out), models={"m": spec}, benchmarks=("maia",), limit=Limit(last=4))
+    return RunSpec(data=data, out=str(out), models={"m": spec}, benchmarks=("maia",), limit="4")
 
 
 def job_of(data: str, out: Path, spec: ModelSpec = GUESSING) -> Job:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jobs.output import log_as_json
-from jobs.progress import Progress
+from jobs.shared.output import log_as_json
+from jobs.shared.progress import Progress
 from pipelines.logging_context import current_context, log_context, logs_are_json
 from pipelines.predict import metrics
 from pipelines.predict.metrics import count_answering, count_commit, count_loading, count_waiting

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jobs.render import comparison_text
+from jobs.shared.render import comparison_text
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table

@@ -59,7 +59,7 @@ def test_one_judge_changes_nothing() -> None:
     assert metrics_by_judge(rows.assign(**{A: 1.0}), samples(questions), MAIA.reduce, MAIA.judged_metrics) == {}
     assert judge_agreement(rows.assign(**{A: 1.0})) == []
     pd.testing.assert_frame_equal(without_verdicts(rows.assign(**{A: 1.0})), rows)
-    results = Results.of("maia", {"m": MAIA.reporter.reduce(rows, samples(questions))}, [])
+    results = Results.of("maia", {"m": MAIA.metrics(rows, samples(questions))}, [])
     assert judge_tables(results, {}, MAIA, {}) == []
 
 

@@ -29,7 +29,7 @@ def values(figure: Figure) -> int:
 def test_figures_of_published_numbers_alone_say_published() -> None:
     names = []
     for name in benchmark_names():
-        for figure in benchmark(name).reporter.figures(Results.of(name, {}, load_published(name))):
+        for figure in benchmark(name).figures(Results.of(name, {}, load_published(name))):
             origins = {row["origin"] for row in rows_of(figure_table(figure, by_origin=True))}
             assert origins <= {"published", "human"}, figure.id
             names += [figure.id] if values(figure) else []
@@ -38,7 +38,7 @@ def test_figures_of_published_numbers_alone_say_published() -> None:
 
 @pytest.mark.parametrize("name", benchmark_names())
 def test_tables_of_published_numbers_say_published_or_human(name: str) -> None:
-    for table in benchmark(name).reporter.tables(Results.of(name, {}, load_published(name))):
+    for table in benchmark(name).tables(Results.of(name, {}, load_published(name))):
         for row in table.rows:
             assert row.origin in ("published", "human", "heading") or row.baseline, (table.id, row.label)
             is_people = row.label.lower().startswith("human")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs.render import failure_lines
+from jobs.shared.render import failure_lines
 from pipelines.predict.records import CellCount
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from jobs.view.outputs import open_outputs
+from jobs.analysis.items.create import describe_items
+from jobs.leaderboard.create import join_outputs
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.decisions.gate import gate
-from pipelines.decisions.items.create import describe_items
 from pipelines.decisions.policy import Policy
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
-from pipelines.leaderboard.create import join_outputs
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.report.compare import compare
+from pipelines.samples.outputs import open_outputs
 from pipelines.storage.store import Store
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.run import run_sweep

@@ -42,6 +42,9 @@ def test_model_without_vision_is_asked_for_one_picture_and_for_all_text(status: 
         assert kinds(at.ask(*pictures, *many(4))) == ["answer"] * 4 + ["no_pictures"] * 3
         assert kinds(at.ask(pictures[0])) == ["no_pictures"]
         assert len(at.endpoint.requests) == 5
+    with rig(script, concurrency=1) as at:
+        assert kinds(at.ask(*many(1), *pictures)) == ["answer"] + ["no_pictures"] * 3
+        assert len(at.endpoint.requests) == 2
 
 
 @pytest.mark.parametrize("second", [Status(status=404, message="gone"), Raw(body=b"<html>")])
@@ -54,9 +57,13 @@ def test_failure_after_the_first_answer_is_of_its_own_call(second: Action) -> No
         assert len(at.endpoint.requests) == 4
 
 
-def test_many_unsent_calls_end_the_run_as_many_refusals_do() -> None:
-    with rig(lambda _: Status(status=404, message="no such model")) as at:
-        with pytest.raises(EngineUnreachableError, match="no such model"):
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [(Status(status=404, message="no such model"), "no such model"), (Raw(body=b"<html>"), "web page")],
+)
+def test_many_unsent_calls_end_the_run_as_many_refusals_do(action: Action, message: str) -> None:
+    with rig(lambda _: action) as at:
+        with pytest.raises(EngineUnreachableError, match=message):
             at.ask(*many(REFUSAL_LIMIT))
         assert len(at.endpoint.requests) == 1
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, human_metric
+from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.facts import STATEMENTS
-from pipelines.benchmarks.maia.people import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.people import judge_kappa, with_judge
 from pipelines.benchmarks.tables import TableValue
 from pipelines.rendering.table_layout import value_of
@@ -56,7 +56,7 @@ def test_judge_kappa_rejects_unusable_ratings(text: str, reason: str) -> None:
 
 def test_answers_as_predictions_returns_one_row_per_answer() -> None:
     text = '\ufeffquestion_id,annotator,answer\nvideo7/Incertezza_B,anna,"Sì, forse"\nvideo7/Incertezza_B,ugo,No\n'
-    first, second = MAIA.predictions("answers", text)
+    first, second = BENCHMARK.human.predictions("answers", text)
     assert first == {
         "benchmark": "maia",
         "model": "human:anna",
@@ -70,7 +70,7 @@ def test_answers_as_predictions_returns_one_row_per_answer() -> None:
 
 
 def test_letters_as_predictions_returns_one_row_per_pair() -> None:
-    (row,) = MAIA.predictions("letters", "pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n")
+    (row,) = BENCHMARK.human.predictions("letters", "pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n")
     assert (row["task"], row["setting"], row["sample_id"]) == ("vsv", "32-frames", "video7/Incertezza_B")
     assert (row["variant"], row["output"]) == ("3", "B")
 
@@ -78,7 +78,7 @@ def test_letters_as_predictions_returns_one_row_per_pair() -> None:
 @pytest.mark.parametrize("row", ["video7/X_A/8,anna,B", "video7/X_A/3,anna,C", "3,anna,A"])
 def test_letters_as_predictions_rejects_invalid_letters(row: str) -> None:
     with pytest.raises(ValueError, match=r"line 2: pair_id .* expected such as"):
-        MAIA.predictions("letters", f"pair_id,annotator,letter\n{row}")
+        BENCHMARK.human.predictions("letters", f"pair_id,annotator,letter\n{row}")
 
 
 def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
@@ -88,7 +88,9 @@ def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
         Question(pairs="FFFFFFFF", video="video3"),
     ]
     people = {"human:ann": maia_rows.frame([Question(pairs="TTTTTTTF"), Question(pairs="TTTTTTTT", video="video2")])}
-    metrics = MAIA.metrics(HumanInputs(scores=maia_rows.frame(rows), samples=maia_rows.samples(rows), people=people))
+    metrics = BENCHMARK.human.metrics(
+        HumanInputs(scores=maia_rows.frame(rows), samples=maia_rows.samples(rows), people=people)
+    )
     vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
     assert {metric.subset for metric in metrics} == {SAME_ITEMS}
     assert (vsv["statement_accuracy"].value, vsv["statement_accuracy"].n) == (12 / 16, 16)
@@ -105,7 +107,7 @@ def test_maia_rows_failed_by_either_side_are_left_out() -> None:
         maia_rows.frame([Question(pairs="TTTTTTTE")]),
         maia_rows.frame([Question(pairs="TTTTTTTT")]),
     )
-    metrics = MAIA.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": human}))
+    metrics = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": human}))
     vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
     assert vsv["statement_accuracy"].n == 7
     assert "pool_accuracy" not in vsv
@@ -130,7 +132,7 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
     whole = results.without_people().find(STATEMENTS.of("m", "32-frames"))
     assert whole is not None
     assert whole.value == 0.6
-    (table,), _ = MAIA.display({}, {}, results)
+    (table,), _ = BENCHMARK.human.display({}, {}, results)
     assert [(row.label, value_of(row.cells[0])) for row in table.rows] == [
         ("ann, 32-frames", 0.8),
         ("bob, 32-frames", 1.0),
@@ -148,7 +150,7 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
 )
 def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MAIA.check(kind, text, maia_rows.samples([Question()]))
+        BENCHMARK.human.check(kind, text, maia_rows.samples([Question()]))
 
 
 def test_maia_judge_is_a_rater_where_it_judged_every_rated_answer() -> None:
@@ -159,7 +161,7 @@ def test_maia_judge_is_a_rater_where_it_judged_every_rated_answer() -> None:
     added = with_judge(ratings, verdicts).splitlines()
     assert added[-2:] == ["m/32-frames/a,judge,1", "m/32-frames/b,judge,0"]
     assert with_judge(ratings, {"m/32-frames/a": 1.0}) == ratings
-    tables, _ = MAIA.display(
+    tables, _ = BENCHMARK.human.display(
         {"ratings": ratings},
         {"m": {"32-frames/a": 1.0, "32-frames/b": 0.0}},
         results_of("maia", pd.DataFrame(columns=["model"])),
@@ -170,7 +172,7 @@ def test_maia_judge_is_a_rater_where_it_judged_every_rated_answer() -> None:
 
 def test_maia_agreement_is_shown_beside_the_published_one() -> None:
     text = "item_id,rater,correct\n" + "".join(f"i{i},r{r},{int(r < i % 4)}\n" for i in range(8) for r in range(3))
-    ((table,), figures) = MAIA.display({"ratings": text}, {}, results_of("maia", EMPTY))
+    ((table,), figures) = BENCHMARK.human.display({"ratings": text}, {}, results_of("maia", EMPTY))
     assert figures == ()
     assert [(row.label, row.origin) for row in table.rows] == [
         ("GPT-4o judge vs human raters", "published"),
@@ -183,4 +185,4 @@ def test_ratings_label_the_outputs_that_they_name_and_the_judges_are_no_labels()
         "item_id,rater,correct\nm/1-frame/video1/Incertezza_A,ann,1\nm/1-frame/video1/Incertezza_A,judge,0\nx,ann,0\n"
     )
     key = ("m", "oevqa", "1-frame", "video1/Incertezza_A", "")
-    assert MAIA.output_labels({"ratings": text}) == {key: {"ann": 1.0}}
+    assert BENCHMARK.human.output_labels({"ratings": text}) == {key: {"ann": 1.0}}

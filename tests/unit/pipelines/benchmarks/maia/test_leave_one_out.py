@@ -7,8 +7,8 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanInputs
+from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.facts import OF_PEOPLE
-from pipelines.benchmarks.maia.people import HUMAN_BASELINE as MAIA
 from pipelines.benchmarks.maia.prompts import left_out
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Row
@@ -21,7 +21,7 @@ from tests.support.report_results import results_of
 
 def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
     (sample,) = maia_rows.samples([Question()]).values()
-    rows = MAIA.dataset_answers([sample])
+    rows = BENCHMARK.human.dataset_answers([sample])
     assert [(row["variant"], row["output"]) for row in rows] == [
         (str(i), text) for i, text in enumerate(maia_rows.ANSWERS)
     ]
@@ -44,7 +44,7 @@ def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
     prompts = PromptTexts(definition.prompt_texts)
     sample = maia_rows.samples([Question()])["video1/CausaleEsplicita_A"]
     sample.data["question"] = question.sample.data["question"] = "Dov'è la pizza?"  # type: ignore[index]
-    expected = definition.judge.judge_request(question, prompts)
+    expected = definition.judge.ask(question, prompts)
     row = Row(
         request_id="r",
         sample=sample,
@@ -56,7 +56,7 @@ def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
         output=maia_rows.ANSWERS[2],
     )
     assert isinstance(expected, JudgeRequest)
-    assert definition.judge.judge_request(row, prompts) == expected
+    assert definition.judge.ask(row, prompts) == expected
 
 
 def leave_one_out_frame(accepted: dict[str, int]) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def leave_one_out_frame(accepted: dict[str, int]) -> pd.DataFrame:
 
 def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     frame = leave_one_out_frame({"video1": 8, "video2": 4})
-    metrics = benchmark("maia").reporter.reduce(frame, {})
+    metrics = benchmark("maia").metrics(frame, {})
     assert values(metrics) == {"human_leave_one_out": (0.75, 16)}
     assert [metric.category for metric in metrics] == ["", "Causal"]
     expected = share_ends([1.0] * 12 + [0.0] * 4, [1] * 8 + [2] * 8)
@@ -91,7 +91,7 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     model = maia_rows.frame(
         [Question(pairs="", judged="rejected"), Question(pairs="", judged="accepted", video="video2")]
     )
-    paired = MAIA.metrics(HumanInputs(scores=model, samples={}, people={OF_PEOPLE.model: frame}))
+    paired = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={OF_PEOPLE.model: frame}))
     assert values(paired) == {
         "oevqa_accuracy": (0.5, 2),
         "oevqa_accuracy_of_people": (0.75, 2),
@@ -99,5 +99,5 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     }
     row = {"model": OF_PEOPLE.model, "task": "oevqa", "setting": "leave-one-out", "metric": OF_PEOPLE.metric}
     results = results_of("maia", pd.DataFrame([{**row, "value": 0.75, "n": 16}]))
-    level = next(level for level in MAIA.reference_values(results) if level.metric == "oevqa_accuracy")
+    level = next(level for level in BENCHMARK.human.reference_values(results) if level.metric == "oevqa_accuracy")
     assert (level.value, level.n, level.items) == (0.75, 16, "approximate")

@@ -50,7 +50,7 @@ def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
     rows = []
     for index, pair in enumerate(pairs):
         prediction = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
-        reading = MAIA.grader.read_answer(prediction)
+        reading = MAIA.reading(prediction)
         rows.append(
             {
                 "sample_id": SAMPLE.sample_id,
@@ -83,9 +83,7 @@ def test_unimodal_setting_runs_only_when_named() -> None:
 
 
 def test_unimodal_prompts_are_bare_statements_without_a_clip() -> None:
-    prompts = list(
-        MAIA.prompter.prompts(PromptInput(SAMPLE, "vsv", "unimodal", texts=PromptTexts(MAIA.prompt_texts), seed=42))
-    )
+    prompts = list(MAIA.prompts(PromptInput(SAMPLE, "vsv", "unimodal", texts=PromptTexts(MAIA.prompt_texts), seed=42)))
     assert [prompt.variant for prompt in prompts] == [str(i) for i in range(8)]
     assert all(prompt.steps[0].turns == () for prompt in prompts)
     assert prompts[3].steps[0].scored == ("vera 3", "falsa 3")
@@ -93,7 +91,7 @@ def test_unimodal_prompts_are_bare_statements_without_a_clip() -> None:
 
 @pytest.mark.parametrize(("pair", "right"), [((-2.8, -3.3), 1.0), ((-3.1, -2.9), 0.0), ((-3.0, -3.0), 0.0)])
 def test_read_answer_takes_the_likelier_statement(pair: tuple[float, float], right: float) -> None:
-    reading = MAIA.grader.read_answer(row(0, logprobs_to_text(pair, (7, 9))))
+    reading = MAIA.reading(row(0, logprobs_to_text(pair, (7, 9))))
     letter = draw_ts_letter(42, "video1", "Sentiment_A", 0)
     assert reading.values["correct"] == right
     assert reading.answer == (letter if right else {"A": "B", "B": "A"}[letter])
@@ -102,13 +100,13 @@ def test_read_answer_takes_the_likelier_statement(pair: tuple[float, float], rig
 
 @pytest.mark.parametrize("output", ["A", "", json.dumps({"logprobs": [-1.0]}), json.dumps([1]), json.dumps({})])
 def test_read_answer_counts_unreadable_scores_as_wrong(output: str) -> None:
-    reading = MAIA.grader.read_answer(row(0, output))
+    reading = MAIA.reading(row(0, output))
     assert (reading.answer, reading.values["correct"]) == (None, 0.0)
 
 
 def test_reduce_unimodal_reports_best_score_and_vote() -> None:
     frames = {f"m{i}": frame([(TRUE[i], FALSE[i])] * 8) for i in range(5)}
-    metrics = MAIA.ensemble(frames, {SAMPLE.sample_id: SAMPLE})
+    metrics = MAIA.ensemble.metrics(frames, {SAMPLE.sample_id: SAMPLE})
     assert list(metrics) == ["best of 5 text models", "vote of 5 text models"]
     assert value(metrics["best of 5 text models"], "statement_accuracy") == 0.0
     assert value(metrics["vote of 5 text models"], "statement_accuracy") == 1.0
@@ -117,9 +115,9 @@ def test_reduce_unimodal_reports_best_score_and_vote() -> None:
 
 def test_reduce_unimodal_needs_two_models_and_counts_failed_pairs() -> None:
     good = frame([(-1.0, -2.0)] * 8)
-    assert MAIA.ensemble({"m": good}, {SAMPLE.sample_id: SAMPLE}) == {}
+    assert MAIA.ensemble.metrics({"m": good}, {SAMPLE.sample_id: SAMPLE}) == {}
     broken = frame([None, *[(-1.0, -2.0)] * 7])
-    metrics = MAIA.ensemble({"m": good, "n": broken}, {SAMPLE.sample_id: SAMPLE})
+    metrics = MAIA.ensemble.metrics({"m": good, "n": broken}, {SAMPLE.sample_id: SAMPLE})
     metric = next(m for m in metrics["best of 2 text models"] if m.metric == "statement_accuracy" and not m.category)
     assert metric.n_failed == 1
     assert not math.isnan(metric.value or 0.0)

@@ -58,7 +58,7 @@ class TestPrompts:
         samples, _, _ = read(development(tmp_path / "s", {"mm_0shot": rows}))
         sample = as_sample(samples[name_of("B")])
         texts = PromptTexts(BENCHMARK.prompt_texts, instead={"mate-built-v1": "mate-built-paper"})
-        (prompt,) = BENCHMARK.prompter.prompts(PromptInput(sample, "txt2img", "0-shot", texts, 1))
+        (prompt,) = BENCHMARK.prompts(PromptInput(sample, "txt2img", "0-shot", texts, 1))
         assert prompt.version == "mate-built-paper"
         ((_, text),) = (turn.parts for turn in prompt.steps[0].turns)
         assert text == Text(build_prompt(parse_scene(RAW["B"]), question("txt2img", NAMED, "color"), wording="paper"))
@@ -75,7 +75,7 @@ class TestPrompts:
             task: [
                 prompt
                 for texts in (default, black)
-                for prompt in BENCHMARK.prompter.prompts(PromptInput(sample, task, "0-shot", texts, 1))
+                for prompt in BENCHMARK.prompts(PromptInput(sample, task, "0-shot", texts, 1))
             ]
             for task in ("txt2img", "txt2txt")
         }
@@ -97,7 +97,7 @@ class TestAnswers:
         _, parsed = parse_row(kinds[task], "", setting, tuple(TASKS))
         assert not isinstance(parsed, str), parsed
         sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [parsed.as_data()]})
-        reading = BENCHMARK.grader.read_answer(
+        reading = BENCHMARK.reading(
             Row(
                 request_id="r",
                 sample=sample,

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.mate.people import HUMAN_BASELINE as MATE
-from pipelines.benchmarks.mate.people import READER, read_prediction, typed_answer
+from pipelines.benchmarks.mate.authors_files import READER, read_prediction, typed_answer
+from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.scene import TASKS
 from tests.support import mate_scenes
 from tests.support.interval_oracle import mean_ends
@@ -42,7 +42,7 @@ def test_mate_people_are_paired_within_their_setting_and_averaged_over_tasks() -
             mate_frame({"c": 1.0, "d": 0.0, "e": 1.0, "f": 1.0}, "txt2img", "2-shot"),
         ]
     )
-    metrics = MATE.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": person}))
+    metrics = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": person}))
     assert {metric.setting for metric in metrics} == {"2-shot", "2-shot-cot"}
     assert values(metrics, task="crossmodal", setting="2-shot") == {
         "exact_match": (0.375, 6),  # mean of 1/2 and 1/4
@@ -69,7 +69,7 @@ def test_mate_people_are_paired_within_their_setting_and_averaged_over_tasks() -
 )
 def test_unusable_predictions_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        MATE.check("predictions", text, {})
+        BENCHMARK.human.check("predictions", text, {})
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,16 @@ def test_mate_reads_people_from_the_authors_file() -> None:
         + ', "prediction": "red"}'
         for person in ("9f", "c2")
     ]
-    kind, text = MATE.from_json_lines("mm_2shot_human.jsonl", "\n".join(lines))
+    kind, text = BENCHMARK.human.from_json_lines("mm_2shot_human.jsonl", "\n".join(lines))
     assert kind == "predictions"
-    MATE.check(kind, text, {sample.sample_id: sample})
+    BENCHMARK.human.check(kind, text, {sample.sample_id: sample})
     absent = next(name for name in TASKS if name not in {row["task"] for row in sample.data["rows"]})
     with pytest.raises(ValueError, match=f"line 2: the data has no question '{sample.sample_id}/{absent}/2-shot'"):
-        MATE.check(kind, text.replace(f",{task},", f",{absent},"), {sample.sample_id: sample})
-    first, second = MATE.predictions(kind, text)
+        BENCHMARK.human.check(kind, text.replace(f",{task},", f",{absent},"), {sample.sample_id: sample})
+    first, second = BENCHMARK.human.predictions(kind, text)
     assert (first["model"], first["task"], first["setting"]) == ("human:9f", task, "2-shot")
     assert second["output"] == '{"answer": "red"}'
     with pytest.raises(ValueError, match="line 1: no evaluator"):
-        MATE.from_json_lines("mm_2shot_x.jsonl", lines[0].replace("evaluator", "model"))
+        BENCHMARK.human.from_json_lines("mm_2shot_x.jsonl", lines[0].replace("evaluator", "model"))
     with pytest.raises(ValueError, match="line 1: Expecting"):
-        MATE.from_json_lines("mm_2shot_human.jsonl", '{"example_id"')
+        BENCHMARK.human.from_json_lines("mm_2shot_human.jsonl", '{"example_id"')

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.generate.generate import generate
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
-from pipelines.benchmarks.mate.generator.generate import generate
 from pipelines.benchmarks.mate.prompts import build_prompt, count_solved_examples
 from pipelines.benchmarks.mate.scene import parse_scene
 from pipelines.benchmarks.mate.source import parse_row

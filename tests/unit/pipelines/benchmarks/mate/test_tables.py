@@ -71,11 +71,11 @@ def as_frame(metrics: list[Metric], model: str = "ours") -> pd.DataFrame:
 
 
 def tables(metrics: list[Metric]) -> dict[str, Table]:
-    return {table.id: table for table in BENCHMARK.reporter.tables(results_of("mate", as_frame(metrics), PRINTED))}
+    return {table.id: table for table in BENCHMARK.tables(results_of("mate", as_frame(metrics), PRINTED))}
 
 
 def figures(metrics: list[Metric]) -> dict[str, Bars]:
-    drawn = BENCHMARK.reporter.figures(results_of("mate", as_frame(metrics), PRINTED))
+    drawn = BENCHMARK.figures(results_of("mate", as_frame(metrics), PRINTED))
     assert all(isinstance(figure, Bars) for figure in drawn)
     return {figure.id: figure for figure in drawn if isinstance(figure, Bars)}
 
@@ -227,7 +227,7 @@ def test_figure_4a_takes_seven_objects_or_the_count_with_the_fullest_groups() ->
 def test_runs_of_the_random_baseline_are_one_row_beside_chance() -> None:
     runs = "random, mean of 10 runs"
     results = Results.of("mate", {"ours": ALL, runs: ALL}, load_published("mate"))
-    by_id = {table.id: table for table in BENCHMARK.reporter.tables(results)}
+    by_id = {table.id: table for table in BENCHMARK.tables(results)}
     for name in ("mate_table1", "mate_table4", "mate_table9"):
         labels = [row.label for row in by_id[name].rows]
         if runs in labels:

@@ -16,7 +16,7 @@ OPEN = table_benchmark(TableDefinition(name="t", kind="open"))
 
 def reduced(frame: pd.DataFrame) -> dict[tuple[str, str], Metric]:
     samples = {name: Sample(sample_id=name, data={"answers": ["x"]}) for name in frame["sample_id"]}
-    return {(m.metric, m.category): m for m in reduce_repeats(OPEN.reporter.reduce, frame, samples)}
+    return {(m.metric, m.category): m for m in reduce_repeats(OPEN.metrics, frame, samples)}
 
 
 def rows(human: list[float], variant: str = "") -> pd.DataFrame:

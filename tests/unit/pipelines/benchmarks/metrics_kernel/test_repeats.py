@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.benchmarks.default_reporter import REPORTER
+from pipelines.benchmarks.default_reporter import reduce_scores
 from pipelines.benchmarks.metrics_kernel.repeats import reduce_repeats
 from pipelines.benchmarks.records import Metric, repeated_variant, split_variant
 
@@ -39,7 +39,7 @@ def rows(right: Any, answers: Any = None, status: str = "ok") -> pd.DataFrame:
 
 
 def reduced(frame: pd.DataFrame) -> dict[str, Metric]:
-    metrics = reduce_repeats(REPORTER.reduce, frame, {})
+    metrics = reduce_repeats(reduce_scores, frame, {})
     return {metric.metric: metric for metric in metrics if not metric.category}
 
 
@@ -111,7 +111,7 @@ def test_intervals_of_means_over_repeats_cover() -> None:
 
 def test_rows_without_repeats_are_reduced_as_before() -> None:
     frame = rows([[1], [0], [1]])
-    assert reduce_repeats(REPORTER.reduce, frame, {}) == REPORTER.reduce(frame, {})
+    assert reduce_repeats(reduce_scores, frame, {}) == reduce_scores(frame, {})
 
 
 def test_the_order_of_rows_does_not_matter() -> None:

@@ -32,7 +32,7 @@ def metrics(definition: TableDefinition, rows: Sequence[Row]) -> dict[tuple[str,
     benchmark = table_benchmark(definition)
     columns = []
     for scored in rows:
-        reading = benchmark.grader.read_answer(scored)
+        reading = benchmark.reading(scored)
         columns.append(
             {
                 "sample_id": scored.sample.sample_id,
@@ -52,7 +52,7 @@ def metrics(definition: TableDefinition, rows: Sequence[Row]) -> dict[tuple[str,
             }
         )
     samples = {scored.sample.sample_id: scored.sample for scored in rows}
-    measured = benchmark.reporter.reduce(pd.DataFrame(columns), samples)
+    measured = benchmark.metrics(pd.DataFrame(columns), samples)
     return {(metric.metric, metric.setting, metric.category): metric for metric in measured}
 
 
@@ -152,15 +152,15 @@ def test_open_answers_have_similarity_always_and_verdicts_by_the_judge() -> None
     benchmark = table_benchmark(definition)
     assert benchmark.judge is not None
     texts = PromptTexts(benchmark.prompt_texts)
-    assert isinstance(benchmark.judge.judge_request(rows[0], texts), JudgeRequest)
-    assert benchmark.judge.judge_request(row(items[0], "open", " "), texts) is False
-    assert [benchmark.judge.read_verdict(reply) for reply in ("Yes.", "no", "hm")] == [True, False, None]
+    assert isinstance(benchmark.judge.ask(rows[0], texts), JudgeRequest)
+    assert benchmark.judge.ask(row(items[0], "open", " "), texts) is False
+    assert [benchmark.judge.read(reply) for reply in ("Yes.", "no", "hm")] == [True, False, None]
 
 
 def prompts(definition: TableDefinition, item: Sample, setting: str) -> list[Prompt]:
     benchmark = table_benchmark(definition)
     query = PromptInput(item, definition.kind, setting, PromptTexts(benchmark.prompt_texts), 42)
-    return list(benchmark.prompter.prompts(query))
+    return list(benchmark.prompts(query))
 
 
 @pytest.mark.parametrize("kind", KINDS)

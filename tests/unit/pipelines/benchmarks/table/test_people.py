@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.annotation.create import form_page
+from jobs.annotate.create import form_page
 from pipelines.benchmarks import table_benchmark
 from pipelines.benchmarks.human import csv_text
 from pipelines.benchmarks.known_tables import TableDefinition
@@ -21,8 +21,7 @@ CHOICE = Sample(
 
 def test_a_form_asks_with_the_options_of_the_row() -> None:
     benchmark = table_benchmark(TableDefinition(name="t", kind="choice", title="T"))
-    assert benchmark.annotation_form is not None
-    form = benchmark.annotation_form([CHOICE], [])
+    form = benchmark.human.annotation_form([CHOICE], [])
     (item,) = form.items
     (question,) = item.parts[0].questions
     assert (form.title, item.texts) == ("T", (("Hint", "h"), ("Question", "q?")))
@@ -34,7 +33,7 @@ def test_a_form_shows_all_pictures_of_a_row() -> None:
         MediaRef(role=f"media/{n}", kind="image", sha256=f"{n}" * 64, extension=".png", bytes=9, width=8, height=8)
         for n in range(3)
     ]
-    make_form = table_benchmark(TableDefinition(name="t", kind="choice", has_media=True)).annotation_form
+    make_form = table_benchmark(TableDefinition(name="t", kind="choice", has_media=True)).human.annotation_form
     assert make_form is not None
     form = make_form([replace(CHOICE, media=tuple(refs))], [])
     assert [*form.items[0].pictures] == refs
@@ -53,7 +52,7 @@ def test_a_form_shows_all_pictures_of_a_row() -> None:
 )
 def test_what_a_form_offers(definition: TableDefinition, values: list[str]) -> None:
     sample = Sample(sample_id="a", data={"question": "q?", "answers": ["yes"]})
-    make_form = table_benchmark(definition).annotation_form
+    make_form = table_benchmark(definition).human.annotation_form
     assert make_form is not None
     (item,) = make_form([sample], []).items
     assert [value for value, _ in item.parts[0].questions[0].options] == values
@@ -76,8 +75,7 @@ def test_people_label_models_answers_to_open_questions() -> None:
     row = Row(
         request_id="r", sample=CHOICE, model="m", task="open", setting="default", variant="", status="ok", output="red!"
     )
-    assert benchmark.annotation_form is not None
-    form = benchmark.annotation_form([], [row])
+    form = benchmark.human.annotation_form([], [row])
     (part,) = form.items[0].parts
     text = csv_text((*part.fields, form.annotator, "correct"), [{**part.fields, form.annotator: "ann", "correct": "1"}])
     benchmark.human.check(form.kind, text, {"a": CHOICE})

@@ -12,8 +12,8 @@ import pytest
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Sample
-from pipelines.benchmarks.unpie.agreement import translation_agreement
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
+from pipelines.benchmarks.unpie.metrics import translation_agreement
 from tests.support.unpie_rows import (
     cell,
     in_order,
@@ -75,10 +75,10 @@ def test_the_judge_gets_only_translations_that_a_person_labelled() -> None:
     row = prediction(item, "disambiguation", "vlm", "de/1", output="[German]: ein Betrug", given={"human": 1.0})
     texts = PromptTexts(BENCHMARK.prompt_texts)
     assert BENCHMARK.judge is not None
-    ask = BENCHMARK.judge.judge_request(row, texts)
+    ask = BENCHMARK.judge.ask(row, texts)
     assert isinstance(ask, JudgeRequest)
     in_order(str(ask.step.turns[0].parts), "Reference A: der Betrug", "Reference B: der Stich", "Candidate: ein Betrug")
-    assert BENCHMARK.judge.judge_request(replace(row, given={}), texts) is None
-    assert BENCHMARK.judge.judge_request(replace(row, output=""), texts) is None
+    assert BENCHMARK.judge.ask(replace(row, given={}), texts) is None
+    assert BENCHMARK.judge.ask(replace(row, output=""), texts) is None
     assert scored(replace(row, verdict=judged(False)))["gpteval"] == 0.0
     assert "gpteval" not in scored(row)

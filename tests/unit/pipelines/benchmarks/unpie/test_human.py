@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.people.comparison import agreement_table
-from pipelines.benchmarks.unpie.people import HUMAN_BASELINE as UNPIE
+from pipelines.benchmarks.people import agreement_table
+from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support import unpie_rows
 from tests.support.people_results import values
 from tests.support.unpie_rows import samples as puns
@@ -20,8 +20,8 @@ def test_unpie_answers_are_paired_by_task_and_language() -> None:
         f"{name},disambiguation,de/0,ann,Ein Satz\n{name},disambiguation,fr/1,ann,Une phrase\n"
         for index, (name, item) in enumerate(of.items())
     )
-    UNPIE.check("answers", text, of)
-    assert {row["setting"] for row in UNPIE.predictions("answers", text)} == {"vlm"}
+    BENCHMARK.human.check("answers", text, of)
+    assert {row["setting"] for row in BENCHMARK.human.predictions("answers", text)} == {"vlm"}
     rows = unpie_rows.cell(of, "grounding", "vlm", lambda item, _: {"output": item.data["phrase"]})
     rows += unpie_rows.cell(
         of, "disambiguation", "vlm", lambda _item, _variant: {"output": "x"} | unpie_rows.similar(0.9, 0.8)
@@ -32,7 +32,7 @@ def test_unpie_answers_are_paired_by_task_and_language() -> None:
     )
     answered = {("grounding", ""), ("disambiguation", "de/0"), ("disambiguation", "fr/1")}
     people = pd.DataFrame([row for row in person if (row["task"], row["variant"]) in answered])
-    metrics = UNPIE.metrics(HumanInputs(scores=pd.DataFrame(rows), samples=of, people={"human:ann": people}))
+    metrics = BENCHMARK.human.metrics(HumanInputs(scores=pd.DataFrame(rows), samples=of, people={"human:ann": people}))
     assert values(metrics, task="grounding") == {
         "exact_match": (1.0, 2),
         "exact_match_of_people": (0.0, 2),
@@ -55,7 +55,7 @@ def test_unpie_answers_are_paired_by_task_and_language() -> None:
 )
 def test_unusable_answers_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        UNPIE.check("answers", text, {})
+        BENCHMARK.human.check("answers", text, {})
 
 
 def test_unpie_labels_are_joined_by_row_name() -> None:
@@ -74,10 +74,10 @@ def test_unpie_labels_are_joined_by_row_name() -> None:
         "homographic/0000,de/0,m,vlm,1,disambiguation\n"
         "homographic/0000,de/0,other,vlm,1,reconstruction\n"
     )
-    UNPIE.check("labels", text, puns(1))
-    labels = UNPIE.with_labels(scores, {"labels": text}, "m")["human"]
+    BENCHMARK.human.check("labels", text, puns(1))
+    labels = BENCHMARK.human.with_labels(scores, {"labels": text}, "m")["human"]
     assert labels.fillna(-1).tolist() == [0.0, -1.0, 1.0]
-    assert UNPIE.with_labels(scores, {}, "m") is scores
+    assert BENCHMARK.human.with_labels(scores, {}, "m") is scores
 
 
 def test_unpie_labels_of_several_people_count_by_majority() -> None:
@@ -88,13 +88,13 @@ def test_unpie_labels_of_several_people_count_by_majority() -> None:
         for variant, marks in (("de/0", "110"), ("fr/0", "10"), ("ko/0", "00"))
         for person, label in zip(("ann", "bob", "cia"), marks, strict=False)
     )
-    UNPIE.check("labels", labels, of)
+    BENCHMARK.human.check("labels", labels, of)
     rows = unpie_rows.cell(of, "reconstruction", "vlm", lambda _item, _variant: {"output": "a pun"})
-    scores = UNPIE.with_labels(pd.DataFrame(rows), {"labels": labels}, "m")
+    scores = BENCHMARK.human.with_labels(pd.DataFrame(rows), {"labels": labels}, "m")
     labelled = scores[scores["sample_id"] == name].set_index("variant")["human"]
     assert labelled[["de/0", "ko/0"]].tolist() == [1.0, 0.0]
     assert labelled[["fr/0", "de/1"]].isna().all()
-    (table,) = agreement_table("unpie", "UNPIE", UNPIE.labels({"labels": labels}))
+    (table,) = agreement_table("unpie", "UNPIE", BENCHMARK.human.labels({"labels": labels}))
     people, items, same, _, alpha = table.rows[0].cells
     assert (people, items, same.value) == (3, 3, pytest.approx(2 / 5))  # pairs that agree: 1 of 3, 0 of 1, 1 of 1
     assert alpha.value == pytest.approx(1 - 6 * (4 / 2 + 2) / (49 - 9 - 16))  # seven labels, three of them 1
@@ -114,4 +114,4 @@ def test_unpie_labels_of_several_people_count_by_majority() -> None:
 )
 def test_unpie_labels_that_cannot_be_used(row: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        UNPIE.check("labels", f"sample_id,variant,model,setting,human\n{row}\n", puns(1))
+        BENCHMARK.human.check("labels", f"sample_id,variant,model,setting,human\n{row}\n", puns(1))

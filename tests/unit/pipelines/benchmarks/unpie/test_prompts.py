@@ -24,9 +24,7 @@ def prompts(
     task: str, setting: str, of: Sample | None = None, captions: Mapping[str, str] | None = CAPTIONS
 ) -> list[Prompt]:
     return list(
-        BENCHMARK.prompter.prompts(
-            PromptInput(of or pictured(), task, setting, texts=TEXTS, seed=42, captions=captions)
-        )
+        BENCHMARK.prompts(PromptInput(of or pictured(), task, setting, texts=TEXTS, seed=42, captions=captions))
     )
 
 
@@ -58,7 +56,7 @@ def test_prompts_count_the_requests_of_the_full_set() -> None:
         media_and_text(p)[0][0] for task, setting in CELLS if setting == "vlm" for p in prompts(task, setting)
     )
     assert shared == {"e": 7, "0": 3, "1": 3}
-    assert len(BENCHMARK.captions(pictured(), "sm")) == 3
+    assert len(BENCHMARK.captions.steps(pictured(), "sm")) == 3
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -178,7 +176,7 @@ def test_missing_translation_excludes_the_variants_that_need_it() -> None:
 def test_captions_are_requested_once_per_picture_without_text() -> None:
     pun = pictured()
     pun = replace(pun, media=(*pun.media, replace(pun.media[0], role="again")))
-    steps = BENCHMARK.captions(pun, "sm")
+    steps = BENCHMARK.captions.steps(pun, "sm")
     assert [[part.source[0] for part in step.turns[0].parts if isinstance(part, Media)] for step in steps] == [
         ["e"],
         ["0"],
@@ -186,4 +184,4 @@ def test_captions_are_requested_once_per_picture_without_text() -> None:
     ]
     assert all(len(step.turns[0].parts) == 1 and step.generation == Generation(max_new_tokens=50) for step in steps)
     assert all(step.choices == ("A picture.",) for step in steps)
-    assert BENCHMARK.captions(pun, "vlm") == ()
+    assert BENCHMARK.captions.steps(pun, "vlm") == ()

@@ -12,9 +12,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
-from pipelines.report.render import render
-from tests.support.measured import numbers_of
+from pipelines.report.model import METRIC_KEYS
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar
@@ -63,7 +61,7 @@ def ours() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tables(ours: pd.DataFrame) -> dict[str, Table]:
-    return {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", ours, PUBLISHED))}
+    return {table.id: table for table in BENCHMARK.tables(results_of("unpie", ours, PUBLISHED))}
 
 
 def blocks(table: Table) -> dict[str, list[TableRow]]:
@@ -125,7 +123,7 @@ def test_table_5_shows_accuracy_by_language_pair(tables: dict[str, Table]) -> No
 def test_table_5_keeps_rows_without_a_scorer_and_their_reason() -> None:
     metrics = frame(sweep(samples(12)), "model-a", full=True)
     metrics.loc[metrics["metric"] == "accuracy", ["value", "note"]] = [None, "no scorer gave it"]
-    tables = {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", metrics, PUBLISHED))}
+    tables = {table.id: table for table in BENCHMARK.tables(results_of("unpie", metrics, PUBLISHED))}
     for block in ("SM", "VLM"):
         cells = row_of(tables["unpie_table5"], "model-a", block).cells[1:]
         assert cells == (TableValue(value=None, note="no scorer gave it"),) * 9
@@ -174,7 +172,7 @@ def test_meteor_without_wordnet_is_noted() -> None:
     metric = Metric(
         task="reconstruction", setting="vlm", subset="Fr-En", category="Homo", metric="meteor_nowordnet", value=0.5, n=3
     )
-    tables = {table.id: table for table in BENCHMARK.reporter.tables(Results.of("unpie", {"m": [metric]}, ()))}
+    tables = {table.id: table for table in BENCHMARK.tables(Results.of("unpie", {"m": [metric]}, ()))}
     (row,) = (row for row in tables["unpie_table6"].rows if row.label == "m")
     assert row.cells[5] == TableValue(value=0.5, note="METEOR without WordNet's synonyms")
 
@@ -202,7 +200,7 @@ def test_table_6_has_the_papers_order(tables: dict[str, Table]) -> None:
 def test_low_coverage_rows_are_apart_from_published_values() -> None:
     of = samples(50)
     metrics = frame([*sweep(of, lost=2)], "model-a", full=True)
-    tables = {table.id: table for table in BENCHMARK.reporter.tables(results_of("unpie", metrics, PUBLISHED))}
+    tables = {table.id: table for table in BENCHMARK.tables(results_of("unpie", metrics, PUBLISHED))}
     for number in (4, 5, 6):
         low_coverage = tables[f"unpie_table{number}_low_coverage"]
         assert {row.origin for row in low_coverage.rows} == {"heading", "ours"}
@@ -210,16 +208,13 @@ def test_low_coverage_rows_are_apart_from_published_values() -> None:
         assert labels == ([] if number == 5 else ["model-a"] * (1 if number == 4 else 3))
     whole = {
         table.id: table
-        for table in BENCHMARK.reporter.tables(results_of("unpie", frame(sweep(of), "model-a", full=True), PUBLISHED))
+        for table in BENCHMARK.tables(results_of("unpie", frame(sweep(of), "model-a", full=True), PUBLISHED))
     }
     assert not [name for name in whole if name.endswith("low_coverage")]
 
 
 def test_subset_has_a_note_and_no_best_values() -> None:
-    tables = {
-        table.id: table
-        for table in BENCHMARK.reporter.tables(results_of("unpie", frame(sweep(), "model-a"), PUBLISHED))
-    }
+    tables = {table.id: table for table in BENCHMARK.tables(results_of("unpie", frame(sweep(), "model-a"), PUBLISHED))}
     for number, size in ((4, "6 of 1,000"), (5, "36 of 6,000"), (6, "36 of 6,000")):
         table = tables[f"unpie_table{number}"]
         assert any(note.startswith(f"subset: {size} requests; not comparable") for note in table.notes)
@@ -227,7 +222,7 @@ def test_subset_has_a_note_and_no_best_values() -> None:
 
 
 def test_make_figures_draws_inputs_margins_and_kinds(ours: pd.DataFrame) -> None:
-    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("unpie", ours, PUBLISHED))}
+    figures = {figure.id: figure for figure in BENCHMARK.figures(results_of("unpie", ours, PUBLISHED))}
     pairs = [f"disambiguation_en_{x}" for x in ("de", "fr", "ko")] + [
         f"reconstruction_{x}_en" for x in ("de", "fr", "ko")
     ]
@@ -260,7 +255,7 @@ def test_make_figures_draws_inputs_margins_and_kinds(ours: pd.DataFrame) -> None
 
 def test_make_tables_without_our_rows_shows_the_paper() -> None:
     nothing = pd.DataFrame(columns=[*METRIC_KEYS, "note"])
-    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("unpie", nothing, PUBLISHED))}
+    figures = {figure.id: figure for figure in BENCHMARK.figures(results_of("unpie", nothing, PUBLISHED))}
     pairs = [f"disambiguation_en_{x}" for x in ("de", "fr", "ko")] + [
         f"reconstruction_{x}_en" for x in ("de", "fr", "ko")
     ]
@@ -272,18 +267,5 @@ def test_make_tables_without_our_rows_shows_the_paper() -> None:
     assert {series.origin for series in bars.series} == {"published"}
     vlm = next(series for series in bars.series if series.label == "VLM")
     assert dict(zip(bars.categories, vlm.values, strict=True))["GPT-4"] == 0.579
-    names = [table.id for table in BENCHMARK.reporter.tables(results_of("unpie", nothing, PUBLISHED))]
+    names = [table.id for table in BENCHMARK.tables(results_of("unpie", nothing, PUBLISHED))]
     assert names == ["unpie_table4", "unpie_table5", "unpie_table6", *STATIC]
-
-
-def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
-    part = BenchmarkSection(
-        name="unpie",
-        title="UNPIE",
-        headline=BENCHMARK.headline,
-        tables=tuple(BENCHMARK.reporter.tables(results_of("unpie", ours, PUBLISHED))),
-        figures=tuple(BENCHMARK.reporter.figures(results_of("unpie", ours, PUBLISHED))),
-    )
-    files = render(ReportData(metrics=numbers_of(ours), benchmarks=(part,)))
-    assert any(str(name).endswith("unpie_table6.csv") for name in files)
-    assert any(str(name).endswith("unpie_kinds_grounding.svg") for name in files)

@@ -33,7 +33,7 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 
 
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
-    items = list(BENCHMARK.source.read(Folder(str(folder)), {}))
+    items = list(BENCHMARK.source(Folder(str(folder)), {}))
     return (
         [record for record in items if isinstance(record, RawSample)],
         [record for record in items if isinstance(record, Rejection)],

@@ -22,7 +22,7 @@ SAMPLE = replace(vague_rows.item(0), media=(REF,))
 
 
 def prompt(captions: dict[str, str] | None, setting: str = "sm-other"):  # type: ignore[no-untyped-def]
-    (result,) = BENCHMARK.prompter.prompts(
+    (result,) = BENCHMARK.prompts(
         PromptInput(SAMPLE, "mcq", setting, PromptTexts(BENCHMARK.prompt_texts), 42, captions)
     )
     return result
@@ -44,9 +44,9 @@ def test_caption_of_another_model_stands_in_the_prompt_of_sm() -> None:
 
 def test_captioner_gets_the_request_of_sm_only_where_it_is_needed() -> None:
     assert BENCHMARK.captions is not None
-    (step,) = BENCHMARK.captions(SAMPLE, "sm-other")
+    (step,) = BENCHMARK.captions.steps(SAMPLE, "sm-other")
     assert step == prompt(None, "sm").steps[0]
-    assert BENCHMARK.captions(SAMPLE, "sm") == ()
+    assert BENCHMARK.captions.steps(SAMPLE, "sm") == ()
     assert "sm-other" in BENCHMARK.explicit_settings
 
 

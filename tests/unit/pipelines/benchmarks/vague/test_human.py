@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.people.comparison import agreement_table, parsed_answers
-from pipelines.benchmarks.vague.people import HUMAN_BASELINE as VAGUE
+from pipelines.benchmarks.people import agreement_table, parsed_answers
+from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from tests.support import vague_rows
 from tests.support.people_results import values
 
@@ -19,8 +19,8 @@ def test_vague_choices_are_scored_and_paired() -> None:
         for item, letter in zip(items, letters, strict=False)
     )
     samples = {item.sample_id: item for item in items}
-    VAGUE.check("choices", text, samples)
-    rows = VAGUE.predictions("choices", text)
+    BENCHMARK.human.check("choices", text, samples)
+    rows = BENCHMARK.human.predictions("choices", text)
     assert rows[3] == {
         "benchmark": "vague",
         "model": "human:ann",
@@ -43,7 +43,7 @@ def test_vague_choices_are_scored_and_paired() -> None:
     # On six answers: the model, always A, is right on the first item of both; people on 3 of 4 and 2 of 2.
     for setting in ("lm", "vlm"):
         assert values(
-            VAGUE.metrics(HumanInputs(scores=model, samples=samples, people=people)),
+            BENCHMARK.human.metrics(HumanInputs(scores=model, samples=samples, people=people)),
             setting=setting,
             subset="human-items",
         ) == {
@@ -51,7 +51,9 @@ def test_vague_choices_are_scored_and_paired() -> None:
             "accuracy_of_people": (round(5 / 6, 6), 6),
             "accuracy_minus_people": (-0.5, 6),
         }
-    by_person = {person: parsed_answers(frame, VAGUE.agreement_headings)["Choices"] for person, frame in people.items()}
+    by_person = {
+        person: parsed_answers(frame, BENCHMARK.human.agreement_headings)["Choices"] for person, frame in people.items()
+    }
     (agreement,) = agreement_table("vague", "VAGUE", {"Choices": by_person})
     people, items, same, kappa, _ = agreement.rows[0].cells
     assert (people, items, same.value, kappa.value) == (2, 2, 1.0, 1.0)
@@ -70,4 +72,4 @@ def test_vague_choices_are_scored_and_paired() -> None:
 )
 def test_unusable_choices_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        VAGUE.check("choices", text, {item.sample_id: item for item in vague_rows.items(2)})
+        BENCHMARK.human.check("choices", text, {item.sample_id: item for item in vague_rows.items(2)})

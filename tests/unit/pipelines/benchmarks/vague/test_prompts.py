@@ -28,7 +28,7 @@ LEAKS = ("the caption leaks", "please", "parrot sits")
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
     item = sample()
-    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(item, task, setting, texts=TEXTS, seed=1))
+    (prompt,) = BENCHMARK.prompts(PromptInput(item, task, setting, texts=TEXTS, seed=1))
     assert all(len(step.turns) == 1 and step.turns[0].role == "user" for step in prompt.steps)
     assert all((step.generation.max_new_tokens, step.generation.temperature) == (1024, 0.0) for step in prompt.steps)
     parts = prompt.steps[-1].turns[0].parts
@@ -68,7 +68,7 @@ def test_sm_prompts_share_one_caption_step(task: str) -> None:
     item = sample()
     first = {}
     for setting in ("sm", "sm-cot"):
-        (prompt,) = BENCHMARK.prompter.prompts(PromptInput(item, task, setting, texts=TEXTS, seed=1))
+        (prompt,) = BENCHMARK.prompts(PromptInput(item, task, setting, texts=TEXTS, seed=1))
         caption, last = prompt.steps
         image, question = caption.turns[0].parts
         assert isinstance(image, Media)
@@ -83,10 +83,7 @@ def test_sm_prompts_share_one_caption_step(task: str) -> None:
 @pytest.mark.parametrize("task", ["mcq", "freeform"])
 def test_prompts_share_a_prefix_with_and_without_reasoning(task: str) -> None:
     plain, cot = (
-        next(iter(BENCHMARK.prompter.prompts(PromptInput(sample(), task, s, texts=TEXTS, seed=1))))
-        .steps[-1]
-        .turns[0]
-        .parts[1]
+        next(iter(BENCHMARK.prompts(PromptInput(sample(), task, s, texts=TEXTS, seed=1)))).steps[-1].turns[0].parts[1]
         for s in ("vlm", "vlm-cot")
     )
     assert isinstance(plain, Text)
@@ -96,7 +93,7 @@ def test_prompts_share_a_prefix_with_and_without_reasoning(task: str) -> None:
 
 def test_prompt_keeps_braces_of_the_data() -> None:
     item = sample(indirect="a {caption} and {A} and {utterance}")
-    (prompt,) = BENCHMARK.prompter.prompts(PromptInput(item, "mcq", "sm", texts=TEXTS, seed=1))
+    (prompt,) = BENCHMARK.prompts(PromptInput(item, "mcq", "sm", texts=TEXTS, seed=1))
     before, _, after = prompt.steps[-1].turns[0].parts
     assert isinstance(before, Text)
     assert isinstance(after, Text)
@@ -106,8 +103,8 @@ def test_prompt_keeps_braces_of_the_data() -> None:
 @pytest.mark.parametrize("solution", ["", "()", "( , open, door)"])
 def test_freeform_prompt_without_addressee_is_excluded(solution: str) -> None:
     item = sample(solution=solution)
-    (free,) = BENCHMARK.prompter.prompts(PromptInput(item, "freeform", "vlm", texts=TEXTS, seed=1))
-    (choice,) = BENCHMARK.prompter.prompts(PromptInput(item, "mcq", "vlm", texts=TEXTS, seed=1))
+    (free,) = BENCHMARK.prompts(PromptInput(item, "freeform", "vlm", texts=TEXTS, seed=1))
+    (choice,) = BENCHMARK.prompts(PromptInput(item, "mcq", "vlm", texts=TEXTS, seed=1))
     assert (free.excluded, choice.excluded) == ("addressee_missing", "")
 
 
@@ -119,7 +116,7 @@ def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **m
         request_id="r", sample=sample(), model="m", task=task, setting=setting, variant="",
         status="ok" if output is not None else "error", output=output, **more,
     )  # fmt: skip
-    return BENCHMARK.grader.read_answer(row)
+    return BENCHMARK.reading(row)
 
 
 @pytest.mark.parametrize(
@@ -138,11 +135,6 @@ def test_read_answer_parses_a_choice(
 ) -> None:
     reading = answered(output, setting=setting)
     assert (reading.answer, reading.rule, reading.flags, reading.values) == (letter, rule, flags, {"correct": correct})
-
-
-def test_read_answer_gives_a_failed_row_no_value() -> None:
-    reading = answered(None)
-    assert (reading.answer, reading.values) == (None, {})
 
 
 def test_read_answer_flags_an_empty_caption() -> None:
@@ -174,7 +166,7 @@ def test_bleu1_equals_the_worked_sentences(sentence: str, bleu1: float, without:
         request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
         status="ok", output=sentence,
     )  # fmt: skip
-    values = BENCHMARK.grader.read_answer(row).values
+    values = BENCHMARK.reading(row).values
     assert values["bleu1"] == pytest.approx(bleu1, abs=5e-5)
     assert without is None or values["bleu1_noopener"] == pytest.approx(without, abs=5e-5)
 

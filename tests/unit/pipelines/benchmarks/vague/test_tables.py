@@ -44,7 +44,7 @@ NOTHING = metrics_of()
 
 
 def tables(frame: pd.DataFrame) -> dict[str, Table]:
-    return {table.id: table for table in BENCHMARK.reporter.tables(results_of("vague", frame, PRINTED))}
+    return {table.id: table for table in BENCHMARK.tables(results_of("vague", frame, PRINTED))}
 
 
 def number(cell: TableCell) -> Any:
@@ -84,7 +84,7 @@ def test_report_without_our_rows_has_the_papers_tables_and_figures() -> None:
     by_id = tables(NOTHING)
     assert list(by_id) == IDS
     assert not [row for table in by_id.values() for row in table.rows if row.origin == "ours"]
-    figures = BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))
+    figures = BENCHMARK.figures(results_of("vague", NOTHING, PRINTED))
     assert len(figures) == 10
     assert {figure.id.rpartition("_")[0] for figure in figures} == {"vague_figure4"}
 
@@ -151,7 +151,7 @@ def test_table_b1_equals_the_dataset_facts() -> None:
 
 
 def test_figure_4_sums_both_subsets() -> None:
-    by_id = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("vague", NOTHING, PRINTED))}
+    by_id = {figure.id: figure for figure in BENCHMARK.figures(results_of("vague", NOTHING, PRINTED))}
     for slug, expected in (("gpt-4o", (226, 226, 141)), ("qwen2-5-vl-instruct-7b", (190, 618, 76))):
         figure = by_id[f"vague_figure4_{slug}"]
         assert isinstance(figure, Bars)
@@ -203,7 +203,7 @@ def test_extra_tables_show_parsing_letters_ratings_and_freeform(small: dict[str,
 
 def test_our_figures_render_to_svg() -> None:
     frame = metrics_of(("ours", reduced(items(20, 10), shaky)), ("second", reduced(items(20, 10), perfect)))
-    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
+    figures = {figure.id: figure for figure in BENCHMARK.figures(results_of("vague", frame, PRINTED))}
     assert {"vague_errors_ours", "vague_errors_second", "vague_figureb1_vcr", "vague_figureb1_ego4d"} <= set(figures)
     mine = figures["vague_errors_ours"]
     assert isinstance(mine, Bars)
@@ -217,6 +217,6 @@ def test_our_figures_render_to_svg() -> None:
 
 def test_action_figure_with_few_actions_has_bars() -> None:
     frame = metrics_of(("ours", reduced(items(2), perfect, cells=[("mcq", "vlm")])))
-    figures = {figure.id: figure for figure in BENCHMARK.reporter.figures(results_of("vague", frame, PRINTED))}
+    figures = {figure.id: figure for figure in BENCHMARK.figures(results_of("vague", frame, PRINTED))}
     assert isinstance(figures["vague_figureb1_vcr"], Bars)
     assert "vague_figureb1_ego4d" not in figures

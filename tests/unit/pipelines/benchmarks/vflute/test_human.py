@@ -11,9 +11,7 @@ from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, huma
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE
-from pipelines.benchmarks.vflute.people.human import HUMAN_BASELINE as VFLUTE
-from pipelines.benchmarks.vflute.people.judgement_study import parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.people import parse_study, study_figures, study_tables
 from tests.support import vflute_rows
 from tests.support.f1_oracle import macro_f1
 from tests.support.report_results import EMPTY, results_of
@@ -27,11 +25,11 @@ ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
 
 def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
     scores = frame([replace(row, setting=setting) for row in rows])
-    labels = pd.DataFrame(HUMAN_BASELINE.predictions("labels", LABELS)).assign(status="ok")
+    labels = pd.DataFrame(BENCHMARK.human.predictions("labels", LABELS)).assign(status="ok")
     people = {
         str(name): rows.rename(columns={"output": "answer"}) for name, rows in labels.groupby("model", sort=False)
     }
-    metrics = HUMAN_BASELINE.metrics(HumanInputs(scores=scores, samples=samples(of_samples), people=people))
+    metrics = BENCHMARK.human.metrics(HumanInputs(scores=scores, samples=samples(of_samples), people=people))
     return {metric.metric: metric for metric in metrics}
 
 
@@ -43,7 +41,7 @@ def judgements(*rows: str) -> str:
 
 
 def test_predictions_give_each_annotator_a_model() -> None:
-    rows = HUMAN_BASELINE.predictions("labels", LABELS)
+    rows = BENCHMARK.human.predictions("labels", LABELS)
     assert [(row["model"], row["sample_id"], row["output"]) for row in rows] == [
         ("human:ann", "row 0", "entailment"), ("human:ann", "row 1", "contradiction"),
         ("human:bob", "row 0", "contradiction"), ("human:bob", "row 2", "entailment"),
@@ -84,12 +82,12 @@ def test_metrics_have_no_gap_without_explanation_scores() -> None:
 )
 def test_labels_that_cannot_be_used_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        HUMAN_BASELINE.predictions("labels", text)
+        BENCHMARK.human.predictions("labels", text)
 
 
 def test_check_refuses_labels_of_unknown_rows() -> None:
     with pytest.raises(ValueError, match="the data has no row 'row 9'"):
-        HUMAN_BASELINE.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
+        BENCHMARK.human.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
 
 
 # ------------------------------------------------------------------------------------------------------ judgements
@@ -180,7 +178,7 @@ def test_vflute_humans_are_averaged_over_their_rows() -> None:
             ("b", ["row 2", "row 3"], ["contradiction", "contradiction"]),
         )
     }
-    metrics = VFLUTE.metrics(
+    metrics = BENCHMARK.human.metrics(
         HumanInputs(scores=vflute_rows.frame(rows), samples=vflute_rows.samples(rows), people=people)
     )
     same_items = {metric.metric: metric for metric in metrics if metric.subset == SAME_ITEMS}
@@ -201,9 +199,9 @@ def test_vflute_judgements_meet_explanation_scores_by_system() -> None:
         f"row {i},{system},{annotator},{1 - i},{'unsound' if i else ''},0\n"
         for system in ("m", "m/zero-shot") for i in range(2) for annotator in "ab"
     )  # fmt: skip
-    marks = VFLUTE.annotation_scores(vflute_rows.frame(rows), {"judgements": text})
+    marks = BENCHMARK.human.annotation_scores(vflute_rows.frame(rows), {"judgements": text})
     assert marks == {"zero-shot/row 0": 0.9, "zero-shot/row 1": 0.3}
-    tables, figures = VFLUTE.display({"judgements": text}, {"m": marks}, results_of("vflute", EMPTY))
+    tables, figures = BENCHMARK.human.display({"judgements": text}, {"m": marks}, results_of("vflute", EMPTY))
     assert [table.id for table in tables] == ["vflute_table6_own", "vflute_section53_own"]
     assert [figure.id for figure in figures] == ["vflute_figure7_own", "vflute_section53_curve_own"]
 
@@ -214,11 +212,13 @@ def test_people_are_compared_by_subset_and_shown_in_table_7() -> None:
     ]  # fmt: skip
     labels = {"row 0": "entailment", "row 1": "contradiction", "row 2": "contradiction", "row 3": "contradiction"}
     person = pd.DataFrame({"sample_id": [*labels], "status": "ok", "answer": [*labels.values()]})
-    metrics = VFLUTE.metrics(HumanInputs(scores=frame(rows), samples=samples(rows), people={"human:ann": person}))
+    metrics = BENCHMARK.human.metrics(
+        HumanInputs(scores=frame(rows), samples=samples(rows), people={"human:ann": person})
+    )
     muse = {m.metric: m for m in metrics if (m.subset, m.category) == (SAME_ITEMS, "MuSE")}
     assert (muse["f1_at_0"].value, muse["f1_at_0"].n) == (pytest.approx(1.0), 2)
     assert muse[human_metric("f1_at_0")].value == pytest.approx(macro_f1([1, 0], [0, 0]))
-    tables = BENCHMARK.reporter.tables(Results.of("vflute", {"m": metrics}, ()))
+    tables = BENCHMARK.tables(Results.of("vflute", {"m": metrics}, ()))
     table = next(table for table in tables if table.id == "vflute_table7")
     cells = {row.label: dict(zip(table.columns, row.cells, strict=True)) for row in table.rows}
     assert cells["MuSE"]["m, people's rows"] == pytest.approx(1.0)

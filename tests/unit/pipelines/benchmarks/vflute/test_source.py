@@ -37,7 +37,7 @@ REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 
 
 def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
-    records = list(BENCHMARK.source.read(Folder(str(folder)), {}))
+    records = list(BENCHMARK.source(Folder(str(folder)), {}))
     samples = [record for record in records if isinstance(record, RawSample)]
     rejections = [record for record in records if isinstance(record, Rejection)]
     return samples, rejections, [record.message for record in records if isinstance(record, Notice)]

@@ -100,7 +100,7 @@ def test_a_prompt_that_a_condition_leaves_as_it_is_stays_the_same_request() -> N
     for name, task, setting in (("order", "freeform", "vlm"), ("jpeg", "mcq", "lm"), ("frames", "mcq", "vlm")):
         (prompt,) = prompts(vague, sample, name, task, setting)
         query = PromptInput(sample, task, setting, PromptTexts(vague.prompt_texts), seed=42)
-        assert [prompt] == list(vague.prompter.prompts(query))
+        assert [prompt] == list(vague.prompts(query))
         assert asked_sample(vague, sample, prompt.version, 42) is sample
 
 

@@ -1,0 +1,170 @@
+"""Explain the difference of two sides, number by number."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from jobs.analysis.explain.logged import read_log
+from jobs.analysis.explain.readings import READINGS, OtherReading, other_readings
+from jobs.analysis.explain.rows import Side, read_entry
+from jobs.analysis.explain.sides import LogSide, OutputSide, entry_pairs, log_entries
+from jobs.analysis.explain.split import Explanation, explain
+from models.messages import DEFAULT_SEED
+from pipelines.benchmarks import benchmark, unknown_name
+from pipelines.errors import UsageError
+from pipelines.ingest.known import load_tables
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
+from pipelines.plan.run_spec import RunSpec
+from pipelines.plan.selection import cells_of, check_names, people_cells
+from pipelines.report.measured import MetricKey, number_or_none
+from pipelines.report.metrics_file import load_metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which numbers are explained: '' and empty for the headline of all that both sides have."""
+
+    metrics: tuple[str, ...] = ()  # one, or A's and B's
+    benchmarks: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    readings: tuple[str, ...] = READINGS
+    data: str = ""  # location of the questions that logs answer; '' for that of the other side
+    tool: str | None = None  # the harness of logs, where it is not recognised
+
+    def __post_init__(self) -> None:
+        if len(self.metrics) > 2:
+            raise UsageError("--metric: give one metric, or two: one of A and one of B")
+        check_names("reading", self.readings, READINGS)
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedNumber:
+    """An explanation, and the number of each side by other readers."""
+
+    explanation: Explanation
+    readings_a: tuple[OtherReading, ...]
+    readings_b: tuple[OtherReading, ...]
+
+
+def explain_sides(a: OutputSide | LogSide, b: OutputSide | LogSide, selection: Selection) -> list[ExplainedNumber]:
+    """Explain every number of a selection that two sides have."""
+    with ExitStack() as stack:
+        return [number for pair in _side_pairs(a, b, selection, stack) for number in explain_pair(*pair)]
+
+
+def _side_pairs(
+    a: OutputSide | LogSide, b: OutputSide | LogSide, selection: Selection, stack: ExitStack
+) -> Iterator[tuple[Side, Side, Selection]]:
+    """Yield the rows of both sides, benchmark by benchmark and model by model, and what of them is selected."""
+    sides = {"A": a, "B": b}
+    stores = {
+        letter: stack.enter_context(PlanStore.reading(side.out))
+        for letter, side in sides.items()
+        if isinstance(side, OutputSide)
+    }
+    if isinstance(a, OutputSide) and isinstance(b, OutputSide):
+        pairs = entry_pairs(a, b, selection.benchmarks)
+        parts = _parts(selection, [first.benchmark for first, _ in pairs])
+        for first, second in (pair for pair in pairs if pair[0].benchmark in parts):
+            yield _side(a, first, stores["A"], "A"), _side(b, second, stores["B"], "B"), parts[first.benchmark]
+    elif not stores:
+        if not (selection.data and selection.benchmarks):
+            raise UsageError("two logs need --data and --benchmarks, whose questions they answer")
+        load_tables(selection.data, selection.benchmarks)
+        for name, part in _parts(selection, selection.benchmarks).items():
+            spec = _log_spec(part, name, selection.data)
+            log_a, log_b = (
+                read_log(side, spec, label=letter, tool=selection.tool)
+                for letter, side in sides.items()
+                if isinstance(side, LogSide)
+            )
+            yield log_a, log_b, part
+    else:
+        for side in sides.values():
+            entries = log_entries(side, selection.benchmarks) if isinstance(side, OutputSide) else []
+            parts = _parts(selection, [entry.benchmark for entry in entries]) if entries else {}
+            for entry in (entry for entry in entries if entry.benchmark in parts):
+                part = parts[entry.benchmark]
+                spec = _log_spec(part, entry.benchmark, selection.data or entry.data, entry.prompts.seed)
+                side_a, side_b = (
+                    read_log(of, spec, label=letter, tool=selection.tool)
+                    if isinstance(of, LogSide)
+                    else _side(of, entry, stores[letter], letter)
+                    for letter, of in sides.items()
+                )
+                yield side_a, side_b, part
+
+
+def _parts(selection: Selection, names: Sequence[str]) -> dict[str, Selection]:
+    """Return what a selection is of each benchmark that has such cells; UsageError for what none of several has."""
+    if len({*names}) == 1:  # what it has not is an error that names what the sides have
+        return {names[0]: selection}
+    tasks, settings = selection.tasks, selection.settings
+    spec = RunSpec(data="", out="", models={}, benchmarks=(*dict.fromkeys(names),), tasks=tasks, settings=settings)
+    chosen = [n for n in spec.benchmarks for cells in (cells_of, people_cells) if cells(benchmark(n), tasks, settings)]
+    parts = {name: spec.part((), [name]) for name in chosen}
+    return {name: replace(selection, tasks=part.tasks, settings=part.settings) for name, part in parts.items()}
+
+
+def _log_spec(selection: Selection, name: str, data: str, seed: int = DEFAULT_SEED) -> RunSpec:
+    tasks, settings = selection.tasks, selection.settings
+    return RunSpec(data=data, out="", models={}, benchmarks=(name,), tasks=tasks, settings=settings, seed=seed)
+
+
+def _side(side: OutputSide, entry: ManifestEntry, store: PlanStore, label: str) -> Side:
+    read = read_entry(side.out, entry, store, label=f"{label}, {entry.model}", judge=side.run.sweep.first_judge)
+    if side.run.product in ("", PRODUCT):  # the report may be older than the rows, and nothing else
+        return read
+    numbers = [n for n in load_metrics(side.out) or () if (n.benchmark, n.model) == (entry.benchmark, entry.model)]
+    return replace(read, reported={number.key: number.value for number in numbers if number.value is not None})
+
+
+def explain_pair(a: Side, b: Side, selection: Selection) -> Iterator[ExplainedNumber]:
+    """Yield the explanation of every number of a selection; UsageError for a metric that neither side has."""
+    for key in _keys(a, b, selection):
+        key_b = key._replace(metric=selection.metrics[-1]) if len(selection.metrics) == 2 else None
+        explanation = explain(a, b, key, key_b)
+        readings = [
+            tuple(other_readings(side, side_key, side.cell(key), selection.readings))
+            for side, side_key in ((a, key), (b, key_b or key))
+        ]
+        yield ExplainedNumber(explanation, *readings)
+
+
+def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
+    """Return the numbers that both have: of the metric that is named, else of the first main one that they have."""
+    of_sides = [_whole_keys(side) for side in (a, b)]
+    check_names("task", selection.tasks, sorted({key.task for keys in of_sides for key in keys} - {""}))
+    check_names("setting", selection.settings, sorted({key.setting for keys in of_sides for key in keys} - {""}))
+    selected = [
+        [
+            key
+            for key in keys
+            if (not selection.tasks or key.task in selection.tasks)
+            and (not selection.settings or key.setting in selection.settings)
+        ]
+        for keys in of_sides
+    ]
+    for side, keys, name in zip((a, b), of_sides, selection.metrics[:1] + selection.metrics[-1:], strict=False):
+        names = sorted({key.metric for key in keys})
+        if name not in names:
+            raise UsageError(f"{side.label}: {unknown_name(f'metric of {side.name}', name, names)}")
+    for metric in selection.metrics[:1] or a.definition.main_metrics:
+        second = selection.metrics[-1] if selection.metrics else metric
+        keys = [key for key in selected[0] if key.metric == metric and key._replace(metric=second) in selected[1]]
+        if keys:
+            return keys
+    metrics = " and ".join(selection.metrics) or "headline"
+    raise UsageError(f"{a.label} and {b.label} have no {metrics} of {a.name} in common, of the same task and setting")
+
+
+def _whole_keys(side: Side) -> list[MetricKey]:
+    """Return the metrics of all items that a side has a value of."""
+    reduced = side.definition.reduce(side.frame, side.samples) if len(side.frame) else []
+    return [
+        MetricKey(m.metric, m.task, m.setting)
+        for m in reduced
+        if not (m.subset or m.category) and number_or_none(m.value) is not None
+    ]

@@ -1,0 +1,150 @@
+"""Printed numbers with the range that their rounding leaves, looked up by what they measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from jobs.audit.rules import Where
+from pipelines.benchmarks.published import printed_steps
+from pipelines.benchmarks.records import PublishedValue
+
+DIMENSIONS = ("model", "task", "setting", "subset", "category", "metric")
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The range of a number before rounding; both ends are included."""
+
+    low: Fraction
+    high: Fraction
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Range) -> Range:
+        return Range(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, factor: Fraction) -> Range:
+        return Range(self.low * factor, self.high * factor)
+
+    @property
+    def middle(self) -> Fraction:
+        """The number between the ends."""
+        return (self.low + self.high) / 2
+
+    def meets(self, other: Range) -> bool:
+        """Return whether both may be the same number."""
+        return self.low <= other.high and other.low <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One printed number."""
+
+    row: PublishedValue
+    value: Fraction
+    step: Fraction  # unit of the last printed digit; 0 for a count
+
+    @property
+    def range(self) -> Range:
+        """The range of the number before rounding, half up or half to even."""
+        return Range(self.value - self.step / 2, self.value + self.step / 2)
+
+    @property
+    def text(self) -> str:
+        """The number with its printed digits."""
+        return number_text(self.value, self.step)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The values of all dimensions."""
+        return tuple(getattr(self.row, name) for name in DIMENSIONS)
+
+    @property
+    def column(self) -> tuple[str, ...]:
+        """The column of its table, on the items of its line."""
+        row = self.row
+        return row.table, row.task, row.subset, row.category, row.metric
+
+    def fits(self, where: Where) -> bool:
+        """Return whether a rule about some cells is about this one."""
+        return all(getattr(self.row, name) == value for name, value in where.items())
+
+
+def number_text(value: Fraction, step: Fraction) -> str:
+    """Return a number with the digits of a printed one and, where they do not suffice, one more."""
+    decimals = len(str(step.denominator)) - 1 if step else 0
+    exact = value * 10**decimals
+    return f"{float(value):.{decimals if exact.denominator == 1 else decimals + 1}f}"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """All printed numbers of a paper; two names of one model are one, by `aliases`."""
+
+    rows: Sequence[PublishedValue]
+    aliases: Mapping[str, str]  # printed name -> one name for all names of a model
+    other_items: tuple[str, ...] = ()  # tables whose cells are not those of other tables
+    faulty: frozenset[tuple[str, ...]] = frozenset()  # table and key of cells that are wrong by themselves
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The numbers in the order of the file, under the printed names."""
+        steps = printed_steps(self.rows)
+        return tuple(
+            Cell(row, Fraction(repr(row.value)), steps[row.table, row.metric])
+            for row in self.rows
+            if row.value is not None
+        )
+
+    @cached_property
+    def _by_key(self) -> Mapping[tuple[str, ...], list[Cell]]:
+        index: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in self.cells:
+            index.setdefault(self._identity(cell.row), []).append(cell)
+        return index
+
+    def _identity(self, row: PublishedValue) -> tuple[str, ...]:
+        return self.aliases.get(row.model, row.model), *(getattr(row, name) for name in DIMENSIONS[1:])
+
+    def find(self, row: PublishedValue, **changes: str) -> Cell | None:
+        """Return the cell of a row with other values of some dimensions: of its table first, then of another."""
+        identity = dict(zip(DIMENSIONS, self._identity(row), strict=True)) | changes
+        identity["model"] = self.aliases.get(identity["model"], identity["model"])
+        cells = self._by_key.get(tuple(identity.values()), [])
+        same_items = [cell for cell in cells if {cell.row.table, row.table}.isdisjoint(self.other_items)]
+        return next((cell for cell in cells if cell.row.table == row.table), next(iter(same_items), None))
+
+    def is_faulty(self, cell: Cell) -> bool:
+        """Return whether a check of the cell alone finds it wrong; sums over it are then not checked."""
+        return (cell.row.table, *cell.key) in self.faulty
+
+    def is_common(self, cell: Cell) -> bool:
+        """Return whether at least half of the lines have this number in this column: its repetition says nothing."""
+        values = self._columns[cell.column]
+        return len(values) > 4 and 2 * values.count(cell.value) >= len(values)
+
+    @cached_property
+    def _columns(self) -> Mapping[tuple[str, ...], list[Fraction]]:
+        columns: dict[tuple[str, ...], list[Fraction]] = {}
+        for cell in self.cells:
+            columns.setdefault(cell.column, []).append(cell.value)
+        return columns
+
+    def repeats(self) -> Iterator[list[Cell]]:
+        """Yield the cells that several tables print."""
+        for cells in self._by_key.values():
+            same_items = [cell for cell in cells if cell.row.table not in self.other_items]
+            if len(same_items) > 1:
+                yield same_items
+
+    def lines(self) -> Iterable[tuple[tuple[str, ...], list[Cell]]]:
+        """Return the lines of tables: table, model, task, setting and subset, and the cells in printed order."""
+        lines: dict[tuple[str, ...], list[Cell]] = {}
+        for cell in self.cells:
+            row = cell.row
+            lines.setdefault((row.table, row.model, row.task, row.setting, row.subset), []).append(cell)
+        return lines.items()

@@ -1,0 +1,126 @@
+"""Checkpoints of a training in its output: the newest state, and the best weights."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final
+
+from jobs.finetune.records import CHECKPOINTS, SETTINGS_FILE, History
+from models.errors import TrainingStateError
+from pipelines.errors import UsageError
+from pipelines.storage.store import Store
+
+if TYPE_CHECKING:
+    from jobs.finetune.trainer import Trainer
+
+_STATE: Final = re.compile(rf"{CHECKPOINTS}/step-(\d{{7,}})\.safetensors")
+_BEST: Final = "best-*.safetensors"
+_CHECKSUM_MARK: Final = b"vlmsweep sha256:"
+_DIGEST_BYTES: Final = 32
+EXAMPLES_MARK: Final = f"{CHECKPOINTS}/examples.sha256"
+
+
+def check_examples(out: Store, fingerprint: str) -> None:
+    """Store the fingerprint of the examples, or compare it with that of the examples behind the checkpoints.
+
+    Raises:
+        UsageError: the checkpoints are of other examples.
+    """
+    if not _states(out):
+        out.put(EXAMPLES_MARK, fingerprint.encode())
+        return
+    try:
+        stored = out.get(EXAMPLES_MARK).decode()
+    except FileNotFoundError:
+        stored = ""
+    if stored != fingerprint:
+        raise UsageError(
+            f"{out.uri} holds checkpoints of a training on other examples; give it another --out, or the same --data, "
+            f"--evil and --skip-bad-rows to resume; if {EXAMPLES_MARK} was damaged, delete {CHECKPOINTS}/ to begin anew"
+        )
+
+
+def save_checkpoint(out: Store, trainer: Trainer, history: History) -> None:
+    """Write the state after the present step, whole or not at all, then delete older ones and weights it replaces."""
+    _put(out, f"{CHECKPOINTS}/step-{trainer.step:07}.safetensors", trainer.state(asdict(history)))
+    for step, path in _states(out).items():
+        if step < trainer.step:
+            out.delete(path)
+    out.delete_all(CHECKPOINTS, {_best(history.best_step)}, _BEST)
+
+
+def resume(out: Store, trainer: Trainer) -> History:
+    """Restore the newest state; return the history so far, an empty one where there is no state.
+
+    Raises:
+        TrainingStateError: the state is damaged, or of another model or other settings.
+    """
+    states = _states(out)
+    if not states:
+        return History()
+    path = states[max(states)]
+    return History.from_json(trainer.load_state(_get(out, path), f"{out.uri}/{path}"))
+
+
+def save_best(out: Store, trainer: Trainer) -> None:
+    """Store the current weights as the best ones, in addition to those of the newest state."""
+    _put(out, _best(trainer.step), trainer.weights())
+
+
+def load_best(out: Store, trainer: Trainer, step: int) -> None:
+    """Replace the trainer's weights by the best ones, which are of this step (TrainingStateError)."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    path = _best(step)
+    try:
+        weights = load(_get(out, path))
+    except (SafetensorError, FileNotFoundError) as error:
+        raise _damaged(out, path, str(error)) from error
+    trainer.load_weights(weights, f"{out.uri}/{path}")
+
+
+def delete_checkpoints(out: Store) -> None:
+    """Delete all states and the best weights."""
+    out.delete_all(CHECKPOINTS)
+
+
+def _put(out: Store, path: str, content: bytes) -> None:
+    out.put(path, content + _CHECKSUM_MARK + _digest(out, content))
+
+
+def _get(out: Store, path: str) -> bytes:
+    """Return what `_put` wrote; TrainingStateError for other bytes."""
+    stored = out.get(path)
+    rest, digest = stored[:-_DIGEST_BYTES], stored[-_DIGEST_BYTES:]
+    content = rest.removesuffix(_CHECKSUM_MARK)
+    if content == rest or digest != _digest(out, content):
+        raise _damaged(out, path, "its bytes are not those that this training wrote")
+    return content
+
+
+def _digest(out: Store, content: bytes) -> bytes:
+    """Return a hash of a file together with what this training is: settings and examples."""
+    digest = hashlib.sha256(content)
+    for path in (SETTINGS_FILE, EXAMPLES_MARK):
+        digest.update(out.get(path) if out.exists(path) else b"")
+    return digest.digest()
+
+
+def _damaged(out: Store, path: str, problem: str) -> TrainingStateError:
+    return TrainingStateError(
+        f"{out.uri}/{path} is damaged ({problem}); restore it, or delete {CHECKPOINTS}/, and the same command trains "
+        "from the start"
+    )
+
+
+def _best(step: int) -> str:
+    return f"{CHECKPOINTS}/best-{step:07}.safetensors"
+
+
+def _states(out: Store) -> dict[int, str]:
+    """Return step -> path of the states."""
+    matches = (_STATE.fullmatch(info.path) for info in out.list(CHECKPOINTS))
+    return {int(match[1]): match[0] for match in matches if match}

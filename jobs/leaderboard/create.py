@@ -1,0 +1,254 @@
+"""Join outputs and published rows; write CSV and a page without network, whose script is allowed by hash."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from jobs.leaderboard.conditions import shortened
+from jobs.leaderboard.ranks import PairReader, rank_ranges
+from jobs.leaderboard.reported import reported_rows
+from jobs.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows
+from pipelines.benchmarks import benchmark, benchmark_names
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.metrics_kernel.labels import metric_label
+from pipelines.errors import UsageError
+from pipelines.plan.run_manifest import load_existing_runs
+from pipelines.rendering.environment import environment, page_head
+from pipelines.rendering.escaping import csv_text
+from pipelines.rendering.formats import format_value
+from pipelines.storage.backend import short_labels
+from pipelines.storage.published_files import publish_files
+from pipelines.storage.store import Store
+
+PAGE: Final = "leaderboard.html"
+CSV_FILE: Final = "leaderboard.csv"
+COLUMNS: Final = (
+    *("benchmark", "metric", "task", "setting", "subset", "rank", "rank_low", "rank_high", "model", "value"),
+    *("unit", "ci_low", "ci_high", "n", "n_failed", "origin", "source", "revision", "notes"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A condition in which the rows of a benchmark differ that would stand in one table."""
+
+    benchmark: str
+    kind: str
+    values: Mapping[str, Sequence[str]]  # value -> `OUTPUT (MODEL)` of the rows that have it
+
+    def __str__(self) -> str:
+        sides = [f"{value} in {shortened(sources)}" for value, sources in self.values.items()]
+        return f"{self.benchmark}: {self.kind}: {'; '.join(sides)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Rows in order of benchmarks, tables and values, and in what those of one table differ."""
+
+    rows: tuple[LeaderboardRow, ...]
+    conflicts: tuple[Conflict, ...]
+
+
+def join_outputs(
+    uris: Sequence[str], benchmarks: Sequence[str] = (), *, allow_mixed: bool = False, reported: Sequence[str] = ()
+) -> Leaderboard:
+    """Join the headline metrics of outputs with the published ones, and with those of records in `reported` locations.
+
+    Raises:
+        UsageError: an output has no run or report, none has a headline metric, or rows of one table were measured on
+            other data, prompts or settings and `allow_mixed` is not set. With it they are marked, and have no rank.
+            Or as `reported_rows`.
+        StoreError: a file is damaged, or a store cannot be reached.
+    """
+    uris = list(dict.fromkeys(uris))
+    outs = [Store(uri) for uri in uris]
+    runs = zip(outs, load_existing_runs(outs), short_labels(uris), strict=True)
+    rows = [row for out, run, label in runs for row in measured_rows(out, run, label, benchmarks)]
+    measured = [row for row in rows if row.origin != "chance"]
+    if not measured:
+        raise UsageError(f"no headline metric in {', '.join(uris)}; a leaderboard needs the report of a run")
+    conflicts = find_conflicts(measured)
+    if conflicts and not allow_mixed:
+        differences = "\n".join(f"  {conflict}" for conflict in conflicts)
+        raise UsageError(
+            f"these numbers were not measured alike:\n{differences}\nLeave an output out, choose --benchmarks, or give "
+            "--allow-mixed, which marks the rows"
+        )
+    marks = conflict_notes(measured)
+    noted = [
+        replace(row, notes=tuple(dict.fromkeys((*row.notes, *mark)))) for row, mark in zip(measured, marks, strict=True)
+    ]
+    ranked = _with_ranks(noted, {row.board for row, mark in zip(measured, marks, strict=True) if mark})
+    chance = [row for row in rows if row.origin == "chance"]
+    of_others = [*chance, *published_rows(measured), *reported_rows(reported, measured)]
+    return Leaderboard(tuple(_ordered([*ranked, *of_others])), tuple(conflicts))
+
+
+def write_leaderboard(leaderboard: Leaderboard, to: Store) -> list[str]:
+    """Write page and CSV to a folder or store; return their addresses."""
+    texts = {
+        PAGE: leaderboard_page(leaderboard.rows, leaderboard.conflicts),
+        CSV_FILE: leaderboard_csv(leaderboard.rows),
+    }
+    publish_files(to, {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()})
+    return [f"{to.uri}/{name}" for name in (PAGE, CSV_FILE)]
+
+
+def leaderboard_csv(rows: Iterable[LeaderboardRow]) -> str:
+    """Return one line a row, unrounded; text that a spreadsheet would run as a formula is preceded by an apostrophe."""
+    names = COLUMNS[COLUMNS.index("rank") : -1]
+    cells = ((*row.board, *(getattr(row, name) for name in names), "; ".join(row.notes)) for row in rows)
+    return csv_text(COLUMNS, cells)
+
+
+def _with_ranks(rows: Sequence[LeaderboardRow], mixed: set[tuple[str, ...]]) -> list[LeaderboardRow]:
+    """Rank the models of each table, the best first; those of a table whose rows differ in conditions have no rank."""
+    boards: dict[tuple[str, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.origin == "measured" and row.value is not None and row.board not in mixed:
+            boards.setdefault(row.board, []).append(place)
+    ranked, pairs = list(rows), PairReader()
+    for board, places in boards.items():
+        ranked_rows = [rows[place] for place in places]
+        losses = [_loss(board, row.value) for row in ranked_rows if row.value is not None]
+        for place, loss, ends in zip(places, losses, rank_ranges(ranked_rows, pairs), strict=True):
+            rank = 1 + sum(other < loss for other in losses)
+            low, high = min(rank, ends[0]), max(rank, ends[1])
+            ranked[place] = replace(rows[place], rank=rank, rank_low=low, rank_high=high)
+    return ranked
+
+
+def _loss(board: tuple[str, ...], value: float) -> float:
+    """Return a number that is smaller for the better value."""
+    name, metric, *_ = board
+    return value if metric in benchmark(name).lower_is_better else -value
+
+
+def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
+    """Sort by benchmark, metric, task and setting in their declared order, then by value, the best first."""
+    names = benchmark_names()
+
+    def key(row: LeaderboardRow) -> tuple[object, ...]:
+        name, metric, task, setting, subset = row.board
+        definition = benchmark(name)
+        metrics = definition.main_metrics
+        cells = [(of, each) for of, settings in definition.tasks.items() for each in settings]
+        column = cells.index((task, setting)) if (task, setting) in cells else len(cells)
+        is_last = row.origin == "reported" and row.ci_low is None
+        value = float("inf") if row.value is None or is_last else _loss(row.board, row.value)
+        return names.index(name), metrics.index(metric), column, task, setting, subset, value, row.model, row.source
+
+    return sorted(rows, key=key)
+
+
+_PACKAGE: Final = "jobs.leaderboard"
+_REVISION_LENGTH: Final = 12
+
+
+def leaderboard_page(rows: Sequence[LeaderboardRow], conflicts: Iterable[Conflict]) -> str:
+    """Return the page of rows in their order; `conflicts` are shown as warnings."""
+    names = dict.fromkeys(row.board[0] for row in rows)
+    return (
+        environment(_PACKAGE)
+        .get_template("leaderboard.html.j2")
+        .render(
+            **page_head("leaderboard.css", "leaderboard.js", _PACKAGE),
+            conflicts=[str(conflict) for conflict in conflicts],
+            parts=[_part(name, [row for row in rows if row.board[0] == name]) for name in names],
+            has_reported=any(row.origin == "reported" for row in rows),
+            outputs=list(
+                dict.fromkeys(row.source for row in rows if row.origin not in OF_OTHERS and row.n is not None)
+            ),
+        )
+    )
+
+
+def _part(name: str, rows: Sequence[LeaderboardRow]) -> dict[str, Any]:
+    definition = benchmark(name)
+    boards = list(dict.fromkeys(row.board for row in rows))
+    return {
+        "name": name,
+        "title": definition.title,
+        "measure": definition.measure,
+        "boards": [
+            (str(number), f"{metric_label(metric)}: {', '.join(filter(None, parts))}")
+            for number, (_, metric, *parts) in enumerate(boards)
+        ],
+        "main": str(boards.index(_main_board(rows, definition))),
+        "rows": [_line(row, boards.index(row.board)) for row in rows],
+    }
+
+
+def _main_board(rows: Sequence[LeaderboardRow], definition: BenchmarkDefinition) -> Board:
+    """Return the table shown first: the headline on the whole, where it stands for the benchmark."""
+    counts = Counter(row.board for row in rows)
+    cell = definition.headline_cell({board[2:4] for board in counts if board[1] == definition.headline})
+    return max(
+        counts, key=lambda board: (board[1] == definition.headline, board[2:4] == cell, not board[4], counts[board])
+    )
+
+
+def _line(row: LeaderboardRow, board: int) -> dict[str, Any]:
+    numbers = (row.value, row.ci_low, row.ci_high)
+    value, low, high = (format_value(number, row.unit) for number in numbers)
+    is_share = row.unit == "fraction" and all(0 <= number <= 1 for number in numbers if number is not None)
+    return {
+        "row": row,
+        "board": str(board),
+        "rank": "" if row.rank is None else _rank_text(row),
+        "value": value,
+        "interval": f"{low}\N{EN DASH}{high}" if low and high else "",
+        "revision": row.revision[:_REVISION_LENGTH],
+        "percent": ["" if n is None else f"{100 * n:.2f}" for n in numbers] if is_share else None,
+    }
+
+
+def _rank_text(row: LeaderboardRow) -> str:
+    """Return the ranks that a row may have, such as `1-4`."""
+    ends = dict.fromkeys((row.rank_low, row.rank_high))
+    return "\N{EN DASH}".join(map(str, ends))
+
+
+def leaderboard_files(outs: Sequence[str], benchmarks: Sequence[str]) -> dict[str, str]:
+    """Return the files of a leaderboard of outputs, its page first, for a site; UsageError as `join_outputs`."""
+    board = join_outputs(outs, benchmarks, allow_mixed=True)
+    return {PAGE: leaderboard_page(board.rows, board.conflicts), CSV_FILE: leaderboard_csv(board.rows)}
+
+
+def find_conflicts(rows: Iterable[LeaderboardRow]) -> list[Conflict]:
+    """Return in what the rows of one table differ, once for each benchmark and kind."""
+    differing: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for of_board in _by_board(rows).values():
+        for kind in _differing_kinds(of_board):
+            values = differing.setdefault((of_board[0].board[0], kind), {})
+            for row in of_board:
+                if kind in row.conditions:
+                    values.setdefault(row.conditions[kind], []).append(f"{row.source} ({row.model})")
+    return [
+        Conflict(
+            benchmark=name, kind=kind, values={value: [*dict.fromkeys(sources)] for value, sources in values.items()}
+        )
+        for (name, kind), values in differing.items()
+    ]
+
+
+def conflict_notes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
+    """Return for each row its own values of the conditions in which its table differs."""
+    differing = {board: _differing_kinds(of_board) for board, of_board in _by_board(rows).items()}
+    return [
+        tuple(f"{kind} {row.conditions[kind]}" for kind in differing[row.board] if kind in row.conditions)
+        for row in rows
+    ]
+
+
+def _by_board(rows: Iterable[LeaderboardRow]) -> dict[tuple[str, ...], list[LeaderboardRow]]:
+    boards: dict[tuple[str, ...], list[LeaderboardRow]] = {}
+    for row in rows:
+        boards.setdefault(row.board, []).append(row)
+    return boards
+
+
+def _differing_kinds(rows: Sequence[LeaderboardRow]) -> list[str]:
+    distinct = Counter(kind for kind, _ in {item for row in rows for item in row.conditions.items()})
+    return sorted(kind for kind, values in distinct.items() if values > 1)

@@ -1,0 +1,145 @@
+"""The budget of a night in dollars and hours: which due pairs it can pay, by estimates."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from jobs.nightly.due import run_order
+from jobs.nightly.records import PairStatus
+from models.spec import ModelSpec
+from pipelines.plan.context import SweepContext
+from pipelines.plan.cost_model import model_workload, planned_dollars
+from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.planner import placeholder_captions, plan_sweep
+from pipelines.plan.records import ModelPlan
+from pipelines.plan.run_spec import RunSpec
+from pipelines.storage.store import Store
+
+_CALL_S = 1.0
+"""Assumed for a call of an endpoint without `requests_per_minute`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a pair may take; `usd` is None without a price."""
+
+    seconds: float
+    usd: float | None
+
+    def __str__(self) -> str:
+        hours = f"{self.seconds / 3600:.2f} h"
+        return hours if self.usd is None else f"{hours} and ${self.usd:,.2f}"
+
+
+Estimates = Mapping[tuple[str, str], Estimate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a night may take; None is no limit."""
+
+    usd: float | None = None
+    hours: float | None = None
+    gpu_hour_usd: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Return whether estimates are needed."""
+        return self.usd is not None or self.hours is not None
+
+    def allows(self, seconds: float, usd: float) -> bool:
+        """Return whether a night may take so much."""
+        return (self.hours is None or seconds <= self.hours * 3600) and (self.usd is None or usd <= self.usd)
+
+    def plan(self, ordered: Iterable[PairStatus], estimates: Estimates) -> "list[PlannedPair]":
+        """Return pairs in this order, each with its estimate and whether the budget is spent before it."""
+        planned = []
+        seconds = usd = 0.0
+        for status in ordered:
+            estimate = estimates[status.model, status.benchmark]
+            cost = estimate.usd or 0.0
+            is_waiting = not self.allows(seconds + estimate.seconds, usd + cost)
+            if not is_waiting:
+                seconds, usd = seconds + estimate.seconds, usd + cost
+            is_too_large = not self.allows(estimate.seconds, cost)
+            planned.append(PlannedPair(status, estimate, is_waiting=is_waiting, is_too_large=is_too_large))
+        return planned
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPair:
+    """A pair of the configuration with what it may take; `estimate` is None without a budget, or if it is not due."""
+
+    status: PairStatus
+    estimate: Estimate | None = None
+    is_waiting: bool = field(kw_only=True, default=False)  # for a later night: the budget is spent
+    is_too_large: bool = field(kw_only=True, default=False)  # for the whole budget
+
+    @property
+    def why(self) -> str:
+        """Why it is due, and what it waits for; '' if it is unchanged."""
+        if not self.is_waiting:
+            return self.status.why
+        return f"{self.status.why}; waits for the budget: needs about {self.estimate}" + (
+            ", more than the whole budget" if self.is_too_large else ""
+        )
+
+
+def plan_due(specs: Sequence[RunSpec], due: Iterable[PairStatus], out: str, budget: Budget) -> list[PlannedPair]:
+    """Return the due pairs in the order of the night; without a limit nothing is estimated and nothing waits."""
+    ordered = run_order(due)
+    if not budget.is_limited or not ordered:
+        return [PlannedPair(status) for status in ordered]
+    estimates: dict[tuple[str, str], Estimate] = {}
+    for spec in specs:
+        if of_spec := [status for status in ordered if status.model in spec.models]:
+            estimates |= estimate_pairs(spec, of_spec, out, budget.gpu_hour_usd)
+    return budget.plan(ordered, estimates)
+
+
+def estimate_pairs(spec: RunSpec, due: Sequence[PairStatus], out: str, gpu_hour_usd: float | None) -> Estimates:
+    """Estimate due pairs from the plan of what `out` lacks, by the speed and price of the last night that ran them.
+
+    A pair that never ran whole is estimated as by `--dry-run`: without judge and captioner, at the most by price.
+    """
+    part = spec.part((status.model for status in due), dict.fromkeys(status.benchmark for status in due))
+    sweep = replace(part, out=out)
+    store = Store(out)
+    with PlanStore.reading(store) as plans:
+        planned = plan_sweep(SweepContext(spec=sweep, out=store, plans=plans), placeholder_captions)
+    return {
+        (status.model, status.benchmark): _estimate(
+            status,
+            spec.models[status.model],
+            [plan for plan in planned[status.model] if plan.prompts.benchmark_name == status.benchmark],
+            gpu_hour_usd,
+        )
+        for status in due
+    }
+
+
+def _estimate(status: PairStatus, spec: ModelSpec, plans: Sequence[ModelPlan], gpu_hour_usd: float | None) -> Estimate:
+    requests = sum(plan.to_do for plan in plans)
+    before = status.before
+    if before is not None and before.seconds_per_request:
+        usd = before.usd_per_request
+        return Estimate(requests * before.seconds_per_request, None if usd is None else requests * usd)
+    seconds = _planned_seconds(status.model, spec, plans)
+    usd, is_priced = 0.0, False
+    if price := spec.billed_price:
+        is_priced = True
+        usd += sum(planned_dollars(plan, spec, price) for plan in plans)
+    if gpu_hour_usd is not None and spec.can_use_gpu:
+        is_priced = True
+        usd += seconds / 3600 * spec.max_gpus * gpu_hour_usd
+    return Estimate(seconds, usd if is_priced else None)
+
+
+def _planned_seconds(name: str, spec: ModelSpec, plans: Sequence[ModelPlan]) -> float:
+    calls = sum(plan.calls for plan in plans)
+    if spec.is_endpoint:
+        per_call = 60.0 / spec.requests_per_minute if spec.requests_per_minute else _CALL_S
+        return calls * per_call / spec.replicas.max
+    if not spec.runs_locally or not calls:
+        return 0.0
+    work = model_workload(name, plans, spec)
+    return work.load_s + sum(work.units) / spec.replicas.max

@@ -1,0 +1,181 @@
+"""Scores by sample: what two nights are paired on."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from jobs.nightly.accumulated import Accumulated
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.judges import is_verdict_value
+from pipelines.metrics.intervals import FloatArray
+from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.report.scored_pair import ScoreRows
+from pipelines.storage.store import Store
+
+
+class CellKey(NamedTuple):
+    """One score of a model under one task and setting, such as `correct`."""
+
+    model: str
+    benchmark: str
+    task: str  # '' for all tasks and settings together, which shows smaller changes
+    setting: str  # '' for all settings of the task together
+    score: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ItemScores:
+    """A score by sample: sums over the sample's rows, and how many rows have it."""
+
+    samples: NDArray[Any]  # (samples,), sorted, each once
+    totals: FloatArray  # (samples,)
+    rows: FloatArray  # (samples,), at least 1
+    clusters: NDArray[Any]  # (samples,), what shares media or origin
+    accumulated: Accumulated | None = None  # over the nights of the level up to this one
+
+    @classmethod
+    def of(cls, samples: NDArray[Any], values: FloatArray, clusters: NDArray[Any] | None = None) -> Self:
+        """Sum rows, (rows,) each, by sample; each sample is a cluster of its own unless `clusters` are given."""
+        names, first, inverse = np.unique(samples, return_index=True, return_inverse=True)
+        totals, rows = np.zeros(len(names)), np.zeros(len(names))
+        np.add.at(totals, inverse.reshape(-1), values)
+        np.add.at(rows, inverse.reshape(-1), 1.0)
+        return cls(names, totals, rows, names if clusters is None else clusters[first])
+
+    @property
+    def mean(self) -> float:
+        """The mean over rows."""
+        return float(self.totals.sum() / self.rows.sum())
+
+    def begun(self) -> Accumulated:
+        """Return these scores as the first night of a level."""
+        return Accumulated.start(self.samples, self.clusters, self.rows, self.totals / self.rows)
+
+
+Items = Mapping[CellKey, ItemScores]
+
+_ACCUMULATED: Final = ("nights_before", "nights_after", "up", "down", "noise")
+ITEMS: Final = pa.schema(
+    [
+        *((name, pa.string()) for name in (*CellKey._fields, "sample_id")),
+        ("total", pa.float64()),
+        ("rows", pa.float64()),  # 0 of a sample that this night lacks
+        ("cluster", pa.string()),
+        ("weight", pa.float64()),  # null of a sample that the first night of the level lacks, as are the following
+        ("before", pa.float64()),
+        ("after", pa.float64()),
+        *((name, pa.int64() if name.startswith("nights") else pa.float64()) for name in _ACCUMULATED),
+    ]
+)
+
+
+def entry_items(out: Store, entry: ManifestEntry) -> dict[CellKey, ItemScores]:
+    """Return the scores of an entry of an output by sample, in its first set of prompts."""
+    rows = ScoreRows.read(out, entry)
+    skipped = {*benchmark(entry.benchmark).descriptive_values}
+    tasks, settings = rows.texts["task"].astype(str), rows.texts["setting"].astype(str)
+    samples, clusters = (rows.texts[name].astype(str) for name in ("sample_id", "cluster"))
+    items: dict[CellKey, ItemScores] = {}
+    for name, values in sorted(rows.values.items()):
+        if name in skipped or is_verdict_value(name):
+            continue
+        for task, setting in _cells(tasks, settings):
+            chosen = ~np.isnan(values)
+            for part, names in ((task, tasks), (setting, settings)):
+                chosen &= names == part if part else True
+            if chosen.any():
+                key = CellKey(entry.model, entry.benchmark, task, setting, name)
+                items[key] = ItemScores.of(samples[chosen], values[chosen], clusters[chosen])
+    return items
+
+
+def _cells(tasks: NDArray[np.str_], settings: NDArray[np.str_]) -> list[tuple[str, str]]:
+    """Return tasks with their settings; '' stands for all settings of a task, or all tasks, if there are several."""
+    cells = sorted({*zip(tasks.tolist(), settings.tolist(), strict=True)})
+    counts = Counter(task for task, _ in cells)
+    pooled = [(task, "") for task, count in counts.items() if count > 1]
+    return [*cells, *pooled, *([("", "")] if len(counts) > 1 else [])]
+
+
+def items_table(items: Items) -> pa.Table:
+    """Return scores by sample as the columns of ITEMS."""
+    tables = [_cell_table(key, scores) for key, scores in items.items()]
+    return pa.concat_tables(tables) if tables else ITEMS.empty_table()
+
+
+def _cell_table(key: CellKey, scores: ItemScores) -> pa.Table:
+    state = scores.accumulated
+    samples = np.union1d(scores.samples, state.samples) if state else scores.samples
+    columns = {"total": scores.totals, "rows": scores.rows}
+    filled = {name: _at(samples, scores.samples, column, 0.0) for name, column in columns.items()}
+    clusters = np.empty(len(samples), dtype=object)
+    if state:
+        clusters[np.searchsorted(samples, state.samples)] = state.clusters
+        columns = {"weight": state.weights, "before": state.before, "after": state.after}
+        filled |= {name: _at(samples, state.samples, column, np.nan) for name, column in columns.items()}
+    clusters[np.searchsorted(samples, scores.samples)] = scores.clusters
+    constant = {**key._asdict(), **{name: getattr(state, name, None) for name in _ACCUMULATED}}
+    repeated = np.zeros(len(samples), dtype=np.int64)
+    arrays = {
+        **{
+            name: pa.array([value], ITEMS.field(name).type).take(pa.array(repeated)) for name, value in constant.items()
+        },
+        "sample_id": pa.array(samples.astype(str).tolist(), pa.string()),
+        "cluster": pa.array(clusters.astype(str).tolist(), pa.string()),
+        **{name: pa.array(column, from_pandas=True) for name, column in filled.items()},
+    }
+    return pa.table({name: arrays.get(name, pa.nulls(len(samples), ITEMS.field(name).type)) for name in ITEMS.names})
+
+
+def _at(samples: NDArray[Any], names: NDArray[Any], values: FloatArray, missing: float) -> FloatArray:
+    """Return values of the samples with these names at their places among all samples."""
+    column = np.full(len(samples), missing)
+    column[np.searchsorted(samples, names)] = values
+    return column
+
+
+def read_items(table: pa.Table) -> dict[CellKey, ItemScores]:
+    """Read the columns of ITEMS; rows of a cell are consecutive."""
+    return dict(_read_cells(table))
+
+
+def _read_cells(table: pa.Table) -> Iterator[tuple[CellKey, ItemScores]]:
+    keys = list(zip(*(table[name].to_pylist() for name in CellKey._fields), strict=True))
+    texts = {
+        name: np.array(table[name].to_pylist(), dtype=str)
+        for name in ("sample_id", "cluster")
+        if name in table.column_names
+    }
+    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in {*CellKey._fields, *texts}}
+    starts = [row for row, key in enumerate(keys) if row == 0 or key != keys[row - 1]]
+    for start, stop in pairwise([*starts, len(keys)]):
+        samples, clusters = (texts.get(name, texts["sample_id"])[start:stop] for name in ("sample_id", "cluster"))
+        columns = {name: column[start:stop] for name, column in numbers.items()}
+        has = columns["rows"] > 0
+        scores = ItemScores(samples[has], columns["total"][has], columns["rows"][has], clusters[has])
+        yield CellKey(*keys[start]), replace(scores, accumulated=_accumulated(samples, clusters, columns))
+
+
+def _accumulated(
+    samples: NDArray[Any], clusters: NDArray[Any], columns: Mapping[str, NDArray[Any]]
+) -> Accumulated | None:
+    if "weight" not in columns or np.isnan(columns["weight"].astype(np.float64)).all():
+        return None
+    has = ~np.isnan(columns["weight"].astype(np.float64))
+    weights, before, after = (columns[name][has].astype(np.float64) for name in ("weight", "before", "after"))
+    return Accumulated(
+        samples=samples[has],
+        clusters=clusters[has],
+        weights=weights,
+        before=before,
+        after=after,
+        nights_before=int(columns["nights_before"][0]),
+        nights_after=int(columns["nights_after"][0]),
+        **{name: float(columns[name][0]) for name in ("up", "down", "noise")},
+    )

@@ -1,0 +1,295 @@
+"""The nightly run: run changed pairs of model and benchmark, and compare them with earlier nights."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from cluster.errors import ClusterError
+from cluster.lazy import open_cluster
+from jobs.nightly.budget import Budget, PlannedPair, plan_due
+from jobs.nightly.cost import Usage, cost, token_difference, usage
+from jobs.nightly.due import due_pairs
+from jobs.nightly.history import PAGE, History, night_name
+from jobs.nightly.items import CellKey, Items, ItemScores
+from jobs.nightly.joint import JointOutput
+from jobs.nightly.judge_drift import judged_entries, measure_drift
+from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
+from jobs.nightly.page import PAGE_MARK, history_page
+from jobs.nightly.pairs import failed_pair, ran_pair, requests_of, unchanged_pair, waiting_pair
+from jobs.nightly.records import NightlyResult, PairStatus
+from jobs.nightly.regressions import compare_nights
+from jobs.nightly.summary import row_notes, summary
+from models.errors import ModelError
+from pipelines.errors import (
+    CostLimitReachedError,
+    DamagedPartError,
+    DatasetError,
+    LockedError,
+    ModelUnavailableError,
+    UsageError,
+)
+from pipelines.ingest.human_files import check_human
+from pipelines.plan.run_manifest import load_run
+from pipelines.plan.run_spec import RunSpec, Stage
+from pipelines.progress import NullProgress, ProgressListener
+from pipelines.storage.lock import run_lock
+from pipelines.storage.published_files import put_named
+from pipelines.storage.store import Store
+from pipelines.sweep.failure_reasons import failure_reasons
+from pipelines.sweep.result import SweepResult
+from pipelines.sweep.revisions import pin_newest
+from pipelines.sweep.run import run_sweep
+from pipelines.sweep.session import open_sweep
+
+log = logging.getLogger(__name__)
+
+_ERRORS_OF_ONE_MODEL = (
+    *(ModelUnavailableError, ModelError, ClusterError),
+    *(UsageError, DatasetError, DamagedPartError, LockedError),
+)  # any other error, such as an unreachable store or a bug, ends the night
+
+
+Specs = Sequence[RunSpec]
+"""Parts of a configuration with models and settings of their own; the first one's output and people's files count."""
+
+
+def _statuses(
+    specs: Specs, history: History, refresh_days: float | None, now: datetime | None = None
+) -> tuple[Specs, list[PairStatus], list[str]]:
+    """Return a configuration with today's commits, its pairs with why each is due, and what a reader should know.
+
+    Where the hub is unreachable, commits are those of the last nights. A branch that moved changes its model, which is
+    run again.
+    """
+    history_page(history)  # reads the nights that are shown
+    missing, run = history.check(), load_run(Store(specs[0].out))
+    pinned = [pin_newest(spec, run) for spec in specs]
+    specs = [part.spec for part in pinned]
+    statuses = [each for spec in specs for each in due_pairs(spec, history, refresh_days=refresh_days, now=now)]
+    return specs, statuses, [*dict.fromkeys([*missing, *(warning for part in pinned for warning in part.warnings)])]
+
+
+def run_night(
+    specs: Specs,
+    history: History,
+    *,
+    budget: Budget | None = None,
+    refresh_days: float | None = None,
+    progress: ProgressListener | None = None,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> NightlyResult:
+    """Run the due pairs that the budget can pay, compare their scores, and record the night.
+
+    All nights share one output, whose report shows every pair as it was last measured. A night that was killed resumes.
+    Raises DatasetError if a benchmark was never ingested, UsageError for an unusable file of people's work, LockedError
+    if another night is running, StoreError and ClusterError.
+    """
+    history.store.check_writable()
+    check_human(specs[0].human, Store(specs[0].data))
+    start = clock()
+    result = NightlyResult(name=night_name(start))
+    with run_lock(history.store, flag="--history"):  # two concurrent nights would each miss the other's result
+        specs, statuses, warnings = _statuses(specs, history, refresh_days, start)
+        result.warnings += warnings
+        due = [status for status in statuses if status.why]
+        with open_cluster(specs[0].address) if due or specs[0].human else nullcontext():
+            night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
+            night.check_judge()
+            night.run(statuses, due)
+            night.compare(statuses)
+            night.report(statuses)
+        night.record(statuses)
+    return result
+
+
+def planned_pairs(
+    specs: Specs, history: History, budget: Budget, refresh_days: float | None = None
+) -> list[PlannedPair]:
+    """Return all pairs, the due ones first and in the order of a night, without running any."""
+    specs, statuses, warnings = _statuses(specs, history, refresh_days)
+    for warning in warnings:
+        log.warning("%s", warning)
+    due = [status for status in statuses if status.why]
+    planned = plan_due(specs, due, JointOutput(specs[0]).staging.uri, budget)
+    return [*planned, *(PlannedPair(status) for status in statuses if not status.why)]
+
+
+class _Night:
+    """One night while it runs."""
+
+    def __init__(
+        self, specs: Specs, history: History, budget: Budget, result: NightlyResult, progress: ProgressListener
+    ) -> None:
+        self.specs, self.history, self.budget, self.result, self.progress = specs, history, budget, result, progress
+        self.joint = JointOutput(specs[0])
+        self._start = time.monotonic()
+        self._items: dict[CellKey, ItemScores] = {}
+
+    def run(self, statuses: Sequence[PairStatus], due: Sequence[PairStatus]) -> None:
+        """Run the due pairs model by model, in the order of their first pairs."""
+        name = self.result.name
+        self.result.pairs = [unchanged_pair(name, status) for status in statuses if not status.why]
+        if due:
+            self.joint.delete_stale()
+        planned = plan_due(self.specs, due, self.joint.staging.uri, self.budget)
+        self.result.pairs += [waiting_pair(name, pair.status, pair.why) for pair in planned if pair.is_waiting]
+        ready = [pair for pair in planned if not pair.is_waiting]
+        for model in dict.fromkeys(pair.status.model for pair in ready):
+            of_model = [pair for pair in ready if pair.status.model == model]
+            seconds = sum(pair.estimate.seconds for pair in of_model if pair.estimate)
+            if self.budget.allows(time.monotonic() - self._start + seconds, self.result.cost_usd):
+                self._run_model(model, [pair.status for pair in of_model])
+            else:
+                why = "waits: earlier models took more of the budget than estimated"
+                self.result.pairs += [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in of_model]
+
+    def check_judge(self) -> None:
+        """Measure how far the judge decides otherwise than in the nights that judged what the output holds."""
+        spec = replace(self.specs[0], cost_limit=self._cost_limit())
+        if not (spec.judges and spec.judge_checks and judged_entries(spec)):
+            return
+        try:
+            with open_sweep(spec, (Stage.SCORE,), benchmarks=(), progress=self.progress) as sweep:
+                to = self.history.store.sub(f"judged_again/{self.result.name}")
+                self.result.drifts = measure_drift(sweep, self.result.name, to, self.history.judge_checks())
+                self.result.judging_usd = sweep.costs.total
+        except _ERRORS_OF_ONE_MODEL as error:
+            self.result.warnings.append(f"the judge was not checked: {error}")
+
+    def _run_model(self, model: str, due: Sequence[PairStatus]) -> None:
+        """Run one model on its due benchmarks; an error is recorded in its pairs and stops no other model."""
+        benchmarks = tuple(status.benchmark for status in due)
+        spec = next(spec for spec in self.specs if model in spec.models)
+        part = spec.part([model], benchmarks)
+        sweep = replace(part, out=self.joint.staging.uri, cost_limit=self._cost_limit())
+        self.joint.prepare(due)
+        before, start = usage(sweep), time.monotonic()
+        try:
+            result = run_sweep(sweep, progress=self.progress)
+            if result.unavailable:  # the judge: verdicts of the last measurement stay
+                raise ModelUnavailableError("; ".join(result.unavailable))
+            costs = self._costs(sweep, result, before, time.monotonic() - start)
+            items = self.joint.items()
+            is_complete = spec.allows(result.failed, max(result.requests, 1))
+            reasons = [] if is_complete else failure_reasons(self.joint.staging, result.counts)
+            self.joint.promote(due)
+        except _ERRORS_OF_ONE_MODEL as error:
+            if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
+                log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
+            state = waiting_pair if isinstance(error, CostLimitReachedError) else failed_pair
+            costs = self._costs(sweep, None, before, time.monotonic() - start)
+            records = [state(self.result.name, status, str(error)) for status in due]
+            self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in records]
+            return
+        self._items |= items
+        rates = _rates(costs, result) if is_complete and not _is_resumed(before, model) else {}
+        records = [ran_pair(self.result.name, status, result, is_complete=is_complete) for status in due]
+        self.result.pairs += [
+            replace(pair, out=spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in records
+        ]
+        self.result.over_budget += [] if is_complete else [model]
+        self.result.metrics += [row for row in result.metrics if row.benchmark in benchmarks]
+        warnings = (*(f"failed rows of {each.cause}; {each.remedy}" for each in reasons), *result.warnings)
+        self.result.warnings += [warning for warning in warnings if warning not in self.result.warnings]
+
+    def _cost_limit(self) -> float | None:
+        """Return what is left of the budget and of `--cost-limit`, in dollars."""
+        limits = [limit for limit in (self.specs[0].cost_limit, self.budget.usd) if limit is not None]
+        return max(min(limits) - self.result.cost_usd, 1e-9) if limits else None
+
+    def _costs(
+        self, sweep: RunSpec, result: SweepResult | None, before: Usage, seconds: float
+    ) -> dict[str, dict[str, Any]]:
+        """Return seconds, tokens and dollars by benchmark; seconds by requests, or evenly if the sweep failed."""
+        used = {key: token_difference(tokens, before[key]) for key, tokens in usage(sweep).items()}
+        costs = {}
+        for name in sweep.benchmarks:
+            share = requests_of(result, name) / max(result.requests, 1) if result else 1 / len(sweep.benchmarks)
+            costs[name] = {
+                "seconds": round(seconds * share, 3),
+                "input_tokens": sum(tokens[0] for key, tokens in used.items() if key[1] == name),
+                "output_tokens": sum(tokens[1] for key, tokens in used.items() if key[1] == name),
+                "cost_usd": cost(sweep, name, used, seconds * share, self.budget.gpu_hour_usd),
+            }
+        return costs
+
+    def compare(self, statuses: Sequence[PairStatus]) -> None:
+        """Compare tonight's scores and metrics with those of earlier nights."""
+        night, history = self.result, self.history
+        ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran")}
+        bases = {(s.model, s.benchmark): s.basis for s in statuses if (s.model, s.benchmark) in ran}
+        levels = history.levels()
+        pairs = metric_pairs(night, statuses, history, {level.pair: level.basis for level in levels})
+        night.comparison = compare_nights(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
+        night.gone = list(gone_metrics(night, statuses, history))
+        since = max((status.before.measured for status in statuses if status.before), default="")
+        drifts = [drift.change(since) for drift in night.drifts if drift.is_alarm]
+        night.comparison = replace(night.comparison, changes=[*night.comparison.changes, *drifts])
+
+    def _items_of(self, night: str) -> Items:
+        return self._items if night == self.result.name else self.history.items(night)
+
+    def report(self, statuses: Sequence[PairStatus]) -> None:
+        """Report all pairs together, if one ran, people's files are given, or the judge has drifted."""
+        night = self.result
+        is_new = night.pairs_in("ran") or self.specs[0].human or any(drift.is_alarm for drift in night.drifts)
+        if not is_new or not (measured := self.joint.pairs()):
+            return
+        bases = {(status.model, status.benchmark): status.basis for status in statuses}
+        stale = {level.pair for level in night.comparison.levels if bases.get(level.pair, level.basis) != level.basis}
+        try:
+            others = measured - {(pair.model, pair.benchmark) for pair in night.pairs}
+            last = self.history.last_pairs(others).values()
+            earlier = [replace(pair, state="not configured") for pair in last if pair.measured]
+            result = self.joint.report(self.progress, stale, row_notes(night, stale, earlier))
+        except _ERRORS_OF_ONE_MODEL as error:
+            night.warnings.append(f"the joint report was not made: {error}")
+            log.error("the joint report: %s", error)  # noqa: TRY400  the message is for people
+        else:
+            night.report = result.report
+            night.warnings += self._missing_answers(statuses, result)
+
+    def _missing_answers(self, statuses: Sequence[PairStatus], result: SweepResult) -> Iterator[str]:
+        """Yield which unchanged pairs lack answers in the joint output, a sentence each."""
+        for status in statuses:
+            model, name = status.model, status.benchmark
+            counts = [cell for cell in result.counts if (cell.model, cell.benchmark) == (model, name)]
+            missing = sum(cell.missing for cell in counts)
+            if status.before and status.before.measured and not status.why and (missing or not counts):
+                yield (
+                    f"{model} on {name}: {missing or 'all'} answers that an earlier night measured are missing in "
+                    f"{self.joint.out.uri}; `vlmsweep nightly` with --refresh-days 0 measures them again"
+                )
+
+    def record(self, statuses: Sequence[PairStatus]) -> None:
+        """Write the night's summary, its records, and the page of all nights."""
+        night, history = self.result, self.history
+        night.summary = summary(
+            night, {name for s in self.specs for name, model in s.models.items() if model.is_random}
+        )
+        history.write(night.name, night.pairs, night.metrics, night.summary, night.comparison)
+        put_named(history.store, PAGE, history_page(history).encode(), PAGE_MARK)
+        # Not before the night is recorded: one that is killed finds its finished models again. What failed is retried.
+        ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran") if pair.fingerprint}
+        self.joint.clear(status for status in statuses if (status.model, status.benchmark) in ran)
+
+
+def _is_resumed(before: Usage, model: str) -> bool:
+    """Return whether the staging folder held answers of a model before it ran: its time is not that of all requests."""
+    return any(sum(tokens) for (kind, _, name), tokens in before.items() if (kind, name) == ("predictions", model))
+
+
+def _rates(costs: Mapping[str, Mapping[str, Any]], result: SweepResult) -> dict[str, dict[str, Any]]:
+    """Return seconds and dollars a request by benchmark, for the estimates of later nights."""
+    return {
+        name: {
+            "seconds_per_request": values["seconds"] / requests,
+            "usd_per_request": None if values["cost_usd"] is None else values["cost_usd"] / requests,
+        }
+        for name, values in costs.items()
+        if (requests := requests_of(result, name))
+    }

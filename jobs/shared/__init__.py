@@ -1,0 +1,1 @@
+"""What commands share: flags, options, output, progress and exit codes."""

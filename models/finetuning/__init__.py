@@ -1,1 +1,0 @@
-"""Fine-tune local models with low-rank adapters (LoRA)."""

@@ -1,1 +1,0 @@
-"""Fine-tune models on the training data of benchmarks, on Ray Train."""

@@ -1,0 +1,103 @@
+"""The harnesses whose logs are read, and how a file is recognised as a log of one of them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from models.errors import suggest
+from pipelines.benchmarks.foreign_files.archives import UnreadableError
+from pipelines.errors import UsageError
+from pipelines.logged_answers.json_files import MAX_JSON, json_file, json_lines
+from pipelines.logged_answers.records import Logged
+from pipelines.registry import load, load_all, registered
+
+GROUP: Final = "vlmsweep.prediction_readers"  # entry points: name of a harness -> `LogReader`
+_MAX_FILES: Final = 10_000
+_LINES: Final = 20  # of a file, after which it is not recognised
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogReader:
+    """A harness: how its files are named, recognised and read."""
+
+    name: str
+    patterns: tuple[str, ...]  # of its files, anywhere in a folder
+    suffixes: tuple[str, ...] = ()  # by which a file is recognised whatever it holds
+    is_line: Callable[[object], bool] = lambda _row: False  # whether a line of `.jsonl` is in its form
+    is_value: Callable[[object], bool] = lambda _value: False  # whether the value of a `.json` is its log
+    holds_answers: Callable[[Path], bool] = lambda _path: True  # whether a file that is recognised by suffix is a log
+    is_repeated: Callable[[Path, set[Path]], bool] = lambda _path, _paths: False
+    """Whether another file of these holds the same answers with more about them."""
+    read: Callable[[Path], Iterator[Logged]]
+
+
+def reader_named(name: str) -> LogReader:
+    """Return a reader; UsageError for an unknown name."""
+    if name not in registered(GROUP):
+        raise UsageError(f"--from: unknown tool {name!r}{suggest(name, registered(GROUP))}")
+    reader: LogReader = load(GROUP, name)
+    return reader
+
+
+def tool_files(path: Path, name: str | None) -> list[tuple[LogReader, Path]]:
+    """Return the logs at a path, each with its tool: `name` where it is given, else as recognised; none for no log.
+
+    UsageError where `name` is given and the path holds no log of it, or logs of several tools without a name.
+    """
+    named = reader_named(name) if name else None
+    if path.is_file():
+        tool = named or recognised(path)
+        return [(tool, path)] if tool else []
+    files = _in_folder(path, named)
+    if named and not files:
+        raise UsageError(f"--predictions {path}: holds no log of {named.name}: {', '.join(named.patterns)}")
+    tools = sorted({tool.name for tool, _ in files})
+    if len(tools) > 1:
+        raise UsageError(f"--predictions {path}: holds logs of {' and '.join(tools)}; --from says which to read")
+    return files
+
+
+def _in_folder(path: Path, named: LogReader | None) -> list[tuple[LogReader, Path]]:
+    """Return the logs in a folder without those that others beside them repeat."""
+    files: list[tuple[LogReader, Path]] = []
+    for tool in [named] if named else load_all(GROUP).values():
+        every = (file for pattern in tool.patterns for file in path.rglob(pattern))
+        matches = {*islice(every, _MAX_FILES + 1)}
+        if len(matches) > _MAX_FILES:
+            raise UsageError(
+                f"--predictions {path}: over {_MAX_FILES:,} files may be of {tool.name}; give one run's folder"
+            )
+        files += [(tool, file) for file in sorted(matches) if file.is_file() and _is_of(tool, file)]
+    paths = {file for _, file in files}
+    return [(tool, file) for tool, file in files if not tool.is_repeated(file, paths)]
+
+
+def _is_of(tool: LogReader, file: Path) -> bool:
+    """Return whether a file in a folder is a tool's log: a table only where its rows are results."""
+    found = recognised(file)
+    return (
+        found is not None and found.name == tool.name and (file.suffix not in tool.suffixes or tool.holds_answers(file))
+    )
+
+
+def recognised(path: Path) -> LogReader | None:
+    """Return the tool that wrote a file, by its ending or by its first rows; None where none is known."""
+    tools: list[LogReader] = [*load_all(GROUP).values()]
+    if found := next((tool for tool in tools if path.suffix in tool.suffixes), None):
+        return found
+    if path.suffix == ".jsonl":
+        rows = [row for _, row in islice(json_lines(path), _LINES) if not isinstance(row, UnreadableError)]
+        return next((tool for row in rows for tool in tools if tool.is_line(row)), None)
+    if path.suffix == ".json" and path.stat().st_size <= MAX_JSON:
+        value = _value(path)
+        return next((tool for tool in tools if tool.is_value(value)), None)
+    return None
+
+
+def _value(path: Path) -> Any:
+    try:
+        return json_file(path)
+    except UsageError:
+        return None  # not recognised; where it is named, its reader says what is wrong

@@ -1,0 +1,173 @@
+"""Planted differences: which stage is said to make them, and that shares add up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from jobs.analysis.explain.rows import Side, keys_of
+from jobs.analysis.explain.split import STAGES, Explanation, explain
+from pipelines.errors import UsageError
+from tests.support.explained import FINGERPRINT, JUDGED_KEY, KEY, frame_of, letters, noisy, side, worse
+from tests.support.turns import in_turns
+
+SEEDS = range(20)
+COUNT = 200
+
+
+def changed(b: Side, drawn: np.ndarray, **fields: object) -> Side:
+    """Return a side whose drawn requests were asked otherwise."""
+    requests = {
+        key: replace(request, **fields) if drawn[index] else request  # type: ignore[arg-type]
+        for index, (key, request) in enumerate(b.requests.items())
+    }
+    return replace(b, requests=requests)
+
+
+def asked_otherwise(**fields: object) -> Callable[[np.random.Generator], tuple[Side, Side]]:
+    def plant(rng: np.random.Generator) -> tuple[Side, Side]:
+        replies = letters(rng, COUNT, 0.7)
+        others, drawn = worse(rng, noisy(rng, replies), 0.2)
+        return side("A", replies), changed(side("B", others), drawn | (rng.random(COUNT) < 0.3), **fields)
+
+    return plant
+
+
+def other_items(rng: np.random.Generator) -> tuple[Side, Side]:
+    replies = letters(rng, COUNT, 0.7)
+    a, b = side("A", replies), side("B", noisy(rng, replies))
+    easy = (b.frame["correct"] == 1.0) & (rng.random(COUNT) < 0.3)
+    return a, replace(b, frame=b.frame[~easy].reset_index(drop=True))
+
+
+def failed(rng: np.random.Generator) -> tuple[Side, Side]:
+    replies = letters(rng, COUNT, 0.7)
+    _, drawn = worse(rng, replies, 0.3)
+    others = [None if drawn[index] else reply for index, reply in enumerate(noisy(rng, replies))]
+    return side("A", replies), side("B", others)
+
+
+def read_otherwise(rng: np.random.Generator) -> tuple[Side, Side]:
+    replies = letters(rng, COUNT, 0.7)
+    a, b = side("A", replies), side("B", noisy(rng, replies))
+    unread = rng.random(COUNT) < 0.15
+    frame = b.frame.assign(
+        correct=b.frame["correct"].where(~unread, 0.0), answer=b.frame["answer"].where(~unread, None)
+    )
+    return a, replace(b, frame=frame)
+
+
+def judged_otherwise(rng: np.random.Generator) -> tuple[Side, Side]:
+    replies = [f"words {number}" for number in range(COUNT)]
+    verdicts = rng.random(COUNT) < 0.7
+    strict = verdicts & (rng.random(COUNT) < 0.8)
+    others = [f"{reply} more" if rng.random() < 0.04 else reply for reply in replies]
+    return side("A", replies, is_open=True, verdicts=verdicts), side("B", others, is_open=True, verdicts=strict)
+
+
+def other_model(rng: np.random.Generator) -> tuple[Side, Side]:
+    replies = letters(rng, COUNT, 0.7)
+    others, _ = worse(rng, replies, 0.2)
+    return side("A", replies), replace(side("B", others), fingerprint={**FINGERPRINT, "revision": "other"})
+
+
+PLANTS = {
+    "items": other_items,
+    "prompts": asked_otherwise(prompt_sha256="other words|picture"),
+    "media": asked_otherwise(prompt_sha256="words|other picture"),
+    "decoding": asked_otherwise(generation="[[32, 0.7, 1, 42]]"),
+    "errors": failed,
+    "reading": read_otherwise,
+    "judge": judged_otherwise,
+    "answers": other_model,
+}
+
+
+def largest(explanation: Explanation) -> str:
+    return max(explanation.stages, key=lambda stage: abs(stage.share)).stage
+
+
+@pytest.mark.parametrize("stage", in_turns(PLANTS, ("media", "answers", "judge")))
+def test_planted_stage_is_first_and_shares_add_up(stage: str) -> None:
+    first = 0
+    for seed in SEEDS:
+        a, b = PLANTS[stage](np.random.default_rng(seed))
+        explanation = explain(a, b, JUDGED_KEY if stage == "judge" else KEY)
+        assert [share.stage for share in explanation.stages] == list(STAGES)
+        assert abs(math.fsum(share.share for share in explanation.stages) - explanation.difference) < 1e-12
+        first += largest(explanation) == stage
+    assert first >= 19
+
+
+def share(explanation: Explanation, stage: str) -> float:
+    return next(of.share for of in explanation.stages if of.stage == stage)
+
+
+def test_rows_behind_a_stage_are_those_that_were_planted() -> None:
+    replies = ["A"] * 8
+    a, b = side("A", replies), side("B", ["B", "A", None, "A", "A", "A", "A", "A"])
+    explanation = explain(a, b, KEY)
+    rows = {of.stage: [key[2] for key in of.rows] for of in explanation.stages if of.rows}
+    assert rows == {"errors": ["s2"], "answers": ["s0"]}
+
+
+def test_other_right_answers_are_other_items_even_where_the_words_differ() -> None:
+    a, b = side("A", ["A"] * 4), side("B", ["A", "A", "A", "B"])
+    sample = b.samples["s0"]
+    samples = {**b.samples, "s0": replace(sample, data={**sample.data, "gold": 2})}
+    rows = {key: replace(row, sample=samples[key[2]]) for key, row in b.rows.items()}
+    b = replace(b, samples=samples, rows=rows, frame=frame_of(rows))
+    explanation = explain(a, b, KEY)
+    assert share(explanation, "items") == pytest.approx(-0.25)
+    assert share(explanation, "answers") == 0.0
+
+
+def test_what_differs_together_with_the_model_is_left_to_the_model_and_said() -> None:
+    rng = np.random.default_rng(1)
+    a, b = PLANTS["prompts"](rng)
+    explanation = explain(a, replace(b, fingerprint={**FINGERPRINT, "revision": "other", "engine": "vllm"}), KEY)
+    assert share(explanation, "prompts") == 0.0
+    (answers,) = (of for of in explanation.stages if of.stage == "answers")
+    assert answers.share == pytest.approx(explanation.difference)
+    assert any(note.startswith("prompts differ as well in") for note in answers.notes)
+    assert "engine random in A, vllm in B" in answers.notes
+
+
+def test_second_part_that_differs_is_noted() -> None:
+    a, b = asked_otherwise(prompt_sha256="other words|other picture")(np.random.default_rng(3))
+    prompts = next(of for of in explain(a, b, KEY).stages if of.stage == "prompts")
+    assert [note.partition(" in ")[0] for note in prompts.notes] == ["media differ as well"]
+
+
+def test_two_metrics_of_the_same_rows_are_aggregation() -> None:
+    a = side("A", letters(np.random.default_rng(5), COUNT, 0.7))
+    frame = a.frame.assign(category=["few" if index < 10 else "many" for index in range(COUNT)])
+    samples = {
+        name: replace(sample, category="few" if index < 10 else "many")
+        for index, (name, sample) in enumerate(a.samples.items())
+    }
+    rows = {key: replace(row, sample=samples[key[2]]) for key, row in a.rows.items()}
+    a = replace(a, frame=frame, samples=samples, rows=rows)
+    explanation = explain(a, a, KEY, KEY._replace(metric="accuracy_macro"))
+    assert explanation.difference != 0
+    assert share(explanation, "aggregation") == explanation.difference
+
+
+def test_corpus_metric_is_split_by_computing_it_anew() -> None:
+    a, b = judged_otherwise(np.random.default_rng(2))
+    explanation = explain(a, b, JUDGED_KEY._replace(metric="bleu"))
+    assert share(explanation, "answers") == pytest.approx(explanation.difference)
+
+
+def test_without_common_rows_or_value_there_is_a_sentence() -> None:
+    a, b = side("A", ["A"] * 4), side("B", ["A"] * 4)
+    halves = [replace(of, frame=of.frame[index : index + 2].reset_index(drop=True)) for index, of in ((0, a), (2, b))]
+    with pytest.raises(UsageError, match="A and B have no rows in common"):
+        explain(*halves, KEY)
+    with pytest.raises(UsageError, match="A: planted choice default f1 has no value"):
+        explain(a, b, KEY._replace(metric="f1"))
+    assert len(keys_of(a.frame)) == 4

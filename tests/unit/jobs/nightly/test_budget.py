@@ -1,0 +1,97 @@
+"""The budget of a night, and its estimates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobs.nightly.budget import Budget, Estimate, estimate_pairs, plan_due
+from jobs.nightly.due import due_pairs
+from jobs.nightly.history import History, Pair
+from jobs.nightly.records import PairStatus
+from models.entry_fields import Price
+from models.spec import ModelSpec
+from pipelines.plan.run_spec import RunSpec
+from tests.unit.jobs.nightly.cases import EARLIER, random
+
+
+@pytest.fixture
+def spec(maia_data: str, tmp_path: Path) -> RunSpec:
+    return RunSpec(
+        data=maia_data, out=str(tmp_path / "out"), models={"m": random()}, benchmarks=("maia",), tasks=("vsv",)
+    )
+
+
+def status(model: str) -> PairStatus:
+    return PairStatus(model=model, benchmark="maia", parts={}, why="new", before=None)
+
+
+@pytest.mark.parametrize(
+    ("budget", "waiting"),
+    [
+        (Budget(), []),
+        (Budget(hours=2.0), ["b", "c"]),
+        (Budget(usd=7.0), ["b"]),
+        (Budget(usd=1.0, hours=1.0), ["a", "b", "c"]),
+        (Budget(usd=100.0, hours=100.0), []),
+    ],
+)
+def test_pairs_wait_where_the_budget_is_spent_and_smaller_ones_follow(budget: Budget, waiting: list[str]) -> None:
+    seconds = {"a": 3600.0, "b": 5400.0, "c": 3601.0, "free": 0.0}
+    usd = {"a": 5.0, "b": 3.0, "c": 2.0, "free": None}
+    estimates = {(name, "maia"): Estimate(seconds[name], usd[name]) for name in seconds}
+    planned = budget.plan([status(name) for name in seconds], estimates)
+    assert [pair.status.model for pair in planned if pair.is_waiting] == waiting
+    for pair in planned:
+        assert ("waits for the budget" in pair.why) is pair.is_waiting
+
+
+def test_pair_that_exceeds_the_whole_budget_says_so() -> None:
+    (pair,) = Budget(usd=1.0).plan([status("a")], {("a", "maia"): Estimate(60.0, 5.0)})
+    assert pair.why == "new; waits for the budget: needs about 0.02 h and $5.00, more than the whole budget"
+
+
+def test_estimates_come_from_the_plan_of_a_dry_run(spec: RunSpec, tmp_path: Path) -> None:
+    price = Price(input_per_million=1.0, output_per_million=2.0)
+    models = {
+        "free": random(),
+        "paid": ModelSpec(
+            engine="openai", model="x", base_url="http://127.0.0.1:9", price=price, requests_per_minute=60
+        ),
+        "batch": ModelSpec(engine="openai", model="x", base_url="http://127.0.0.1:9", price=price, batch=True),
+        "local": ModelSpec(engine="transformers", model="x", parameters_b=7.0),
+    }
+    several = replace(spec, models=models)
+    due = due_pairs(several, History(str(tmp_path / "history")))
+    estimates = estimate_pairs(several, due, str(tmp_path / "staging"), 2.0)
+    free, paid, batch, local = (estimates[name, "maia"] for name in models)
+    assert (free.seconds, free.usd) == (0.0, None)
+    assert paid.seconds == 3 * 384  # calls in three settings, one a second
+    assert paid.usd
+    assert batch.usd == pytest.approx(paid.usd / 2)
+    assert local.seconds > 30.0
+    assert local.usd == pytest.approx(local.seconds / 3600 * 2.0)
+    assert not (tmp_path / "staging").exists()  # nothing is written
+
+
+def test_estimates_use_the_speed_of_the_last_night(spec: RunSpec, tmp_path: Path) -> None:
+    history = History(str(tmp_path / "history"))
+    before = Pair(
+        night=EARLIER, model="m", benchmark="maia", state="ran", measured=EARLIER, seconds_per_request=2.0,
+        usd_per_request=0.5,
+    )  # fmt: skip
+    history.write(EARLIER, [before], [], "")
+    due = due_pairs(spec, history)
+    estimate = estimate_pairs(spec, due, str(tmp_path / "staging"), None)["m", "maia"]
+    assert estimate.usd == estimate.seconds / 4 > 0
+    (pair,) = plan_due([spec], due, str(tmp_path / "staging"), Budget(usd=1.0))
+    assert pair.is_waiting
+
+
+def test_nothing_is_estimated_without_a_limit() -> None:
+    (pair,) = plan_due(
+        RunSpec(data="d", out="o", models={"m": random()}, benchmarks=("maia",)), [status("m")], "o", Budget()
+    )
+    assert pair.estimate is None

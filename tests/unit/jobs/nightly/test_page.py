@@ -1,0 +1,109 @@
+"""The page of the last nights."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from jobs.nightly.history import History, Pair, night_name
+from jobs.nightly.items import CellKey
+from jobs.nightly.page import history_page
+from jobs.nightly.regressions import Change, Comparison
+from tests.support.browser import CHROMIUM, browser
+from tests.unit.jobs.nightly.cases import metric
+
+HOSTILE = "<script>alert(1)</script>"
+NIGHTS = [night_name(datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=day)) for day in range(5)]
+
+
+def write_nights(history: History, models: Sequence[str], *, last_state: str = "ran") -> None:
+    """Write five nights in which every model ran; the third reports a fall of the first one."""
+    for number, night in enumerate(NIGHTS):
+        state = last_state if night == NIGHTS[-1] else "ran"
+        why = {"failed": f"lost {HOSTILE}"}.get(state, "changed: code, prompt" if number else "new")
+        measured = night if state == "ran" else NIGHTS[-2]
+        pairs = [
+            Pair(night=night, model=model, benchmark="maia", state=state, why=why, measured=measured)
+            for model in models
+        ]
+        value = 0.5 if number < 2 else 0.4
+        rows = [
+            metric(value, model=model, setting=setting, ci_low=value - 0.1, ci_high=value + 0.1)
+            for model in models
+            for setting in ("32-frames", "1-frame")
+            if state == "ran"
+        ]
+        change = Change(
+            key=CellKey(models[0], "maia", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
+            test="paired", since=NIGHTS[0],
+        )  # fmt: skip
+        history.write(night, pairs, rows, "", Comparison(changes=[change] if number == 2 else []))
+
+
+def test_page_has_one_line_a_pair_with_its_curve_interval_and_reason(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    write_nights(history, ["m", "n"])
+    page = history_page(history)
+    assert "5 nights, 2026-01-01 to 2026-01-05; 2 pairs" in page
+    assert page.count("<details") == 2
+    assert page.count("<b>40.0% (30.0 to 50.0)</b> <small>statement accuracy, vsv 32-frames</small>") == 2
+    assert page.count('<span class="changed">code, prompt</span>') == 2
+    assert page.count('class="point alarm"') == 3  # one model: the line, and both settings in its details
+    assert "correct of vsv in all settings fell: 0.500 to 0.400 on 48 paired samples, p 1e-06 by paired" in page
+    for text in re.findall(r'aria-label="([^"]*)"', page):
+        assert "40.0%" in text
+
+
+def test_foreign_text_is_escaped_and_nothing_is_fetched(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    write_nights(history, [HOSTILE], last_state="failed")
+    page = history_page(history)
+    assert "<script" not in page
+    assert page.count("&lt;script&gt;") >= 2  # name and failure
+    assert "http" not in page.replace("http-equiv", "")
+    assert "default-src 'none'" in html.unescape(page)
+    assert '<span class="state failed">failed</span>' in page
+    assert "2026-01-04" in page  # when it was measured
+
+
+def test_benchmark_that_was_removed_since_has_no_line(tmp_path: Path) -> None:
+    history = History(str(tmp_path))
+    pairs = [
+        Pair(night=NIGHTS[0], model="m", benchmark=name, state="ran", measured=NIGHTS[0])
+        for name in ("maia", "removed")
+    ]
+    change = Change(
+        key=CellKey("m", "removed", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
+        test="paired", since=NIGHTS[0],
+    )  # fmt: skip
+    rows = [metric(0.5), metric(0.5, benchmark="removed")]
+    history.write(NIGHTS[0], pairs, rows, "", Comparison(changes=[change]))
+    page = history_page(history)
+    assert page.count("<details") == 1
+    assert "removed" not in page
+
+
+def test_page_of_no_night_is_a_page(tmp_path: Path) -> None:
+    assert "0 nights; 0 pairs" in history_page(History(str(tmp_path)))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+@pytest.mark.parametrize("width", [400, 1400])
+def test_page_is_never_wider_than_the_window(tmp_path: Path, width: int) -> None:
+    history = History(str(tmp_path / "history"))
+    write_nights(history, ["m", "a-model-of-a-very-long-name-" * 5])
+    file = tmp_path / "index.html"
+    file.write_text(history_page(history), encoding="utf-8")
+    with browser(tmp_path / "browser") as page:
+        page.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
+        )
+        page.open(file)
+        page.evaluate("document.querySelectorAll('details').forEach(line => line.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("getComputedStyle(document.querySelector('.line')).stroke") != "none"  # the style applies

@@ -1,0 +1,247 @@
+"""Which scores changed between nights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from jobs.nightly.items import CellKey, Items, ItemScores, items_table, read_items
+from jobs.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_nights
+from pipelines.report.measured import Measured
+from tests.unit.jobs.nightly.cases import metric
+
+KEY = CellKey("m", "maia", "vsv", "1-frame", "correct")
+OTHER = KEY._replace(setting="32-frames")
+PAIR = ("m", "maia")
+
+
+def scores(values: Sequence[float], start: int = 0) -> ItemScores:
+    names = np.array([f"s{number:04}" for number in range(start, start + len(values))])
+    return ItemScores.of(names, np.array(values, dtype=float))
+
+
+def share(right: int, of: int = 200) -> ItemScores:
+    return scores([1.0] * right + [0.0] * (of - right))
+
+
+class Nights:
+    """Nights of one pair, each compared with those before it."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, Items] = {}
+        self.levels: list[Level] = []
+
+    def night(self, items: Items, basis: str = "b", **more: object) -> Comparison:
+        name = f"{len([night for night in self.items if night]):03}"
+        self.items |= {name: items, "": {}}
+        comparison = compare_nights(name, items, self.levels, self.items.__getitem__, bases={PAIR: basis}, **more)
+        self.items[name] = comparison.items
+        self.levels = list(comparison.levels)
+        return comparison
+
+    def directions(self, right: int) -> list[str]:
+        return [change.direction for change in self.night({KEY: share(right)}).changes]
+
+
+def test_p_value_bounds_the_exact_one_of_all_swaps() -> None:
+    before, now = scores([0.0] * 10), scores([1.0, 1, 1, 1, 1, 1, 1, 0.5, -1, 0.25])
+    differences = now.totals - before.totals
+    sums = [abs(np.dot(signs, differences)) for signs in product((-1, 1), repeat=10)]
+    exact = np.mean([total >= abs(differences.sum()) - 1e-9 for total in sums])
+    assert exact <= change_p(now, before) <= 1.0
+
+
+def test_only_samples_of_both_nights_count() -> None:
+    assert change_p(scores([1.0] * 50), scores([0.0] * 50, start=100)) == 1.0
+    assert change_p(scores([1.0] * 50), scores([1.0] * 50)) == 1.0
+    assert change_p(scores([1.0] * 50), scores([0.0] * 50)) < 1e-9
+    assert change_p(scores([1.0] * 50), scores([0.0] * 60, start=10)) == change_p(share(40, 40), share(0, 40))
+
+
+def test_change_is_that_of_the_samples_of_both_nights() -> None:
+    nights = Nights()
+    nights.night({KEY: scores([0.0] * 200 + [1.0] * 40)})
+    (change,) = nights.night({KEY: scores([0.0] * 30 + [1.0] * 210, start=200)}).changes
+    assert change.direction == "fell"  # although the mean over all samples rose
+    assert (change.before, change.now, change.n) == (1.0, 0.25, 40)
+
+
+def test_values_of_a_change_weigh_samples_by_the_rows_of_both_nights() -> None:
+    def rows(counts: Sequence[int], value: float) -> ItemScores:
+        values = scores([0.0] * len(counts))
+        totals = np.array([count * value for count in counts])
+        totals[0] = 0.0  # the first sample never has the score
+        return replace(values, totals=totals, rows=np.array(counts, dtype=float))
+
+    nights = Nights()
+    nights.night({KEY: rows([100, *[2] * 100], 0.5)})
+    (change,) = nights.night({KEY: rows([100, *[1] * 100], 1.0)}).changes
+    assert (change.direction, change.before, change.now, change.n) == ("rose", 0.25, 0.5, 101)
+
+
+def test_regression_is_reported_once_until_values_return() -> None:
+    nights = Nights()
+    assert nights.directions(150) == []
+    assert nights.directions(150) == []
+    assert nights.directions(110) == ["fell"]
+    assert nights.directions(110) == []
+    assert nights.directions(112) == []
+    assert nights.directions(150) == ["returned"]
+    assert nights.directions(150) == []
+    assert nights.directions(110) == ["fell"]  # after its return it is another one
+    assert nights.directions(60) == ["fell"]  # and so is a further fall
+
+
+def test_slow_drift_is_reported_against_the_level_where_it_began() -> None:
+    nights = Nights()
+    reports = [nights.directions(right) for right in range(150, 134, -2)]
+    assert [report for report in reports if report] == [["fell"]]
+
+
+def test_other_scores_of_the_pair_do_not_repeat_a_change() -> None:
+    nights = Nights()
+    nights.night({KEY: share(150), OTHER: share(150)})
+    first = nights.night({KEY: share(110), OTHER: share(141)})  # the second alone is too small
+    assert [change.key for change in first.changes] == [KEY]
+    assert nights.night({KEY: share(110), OTHER: share(136)}).changes == []
+
+
+def test_returned_is_no_alarm() -> None:
+    nights = Nights()
+    nights.directions(150)
+    assert [change.direction for change in nights.night({KEY: share(110)}).alarms] == ["fell"]
+    assert nights.night({KEY: share(150)}).alarms == []
+
+
+def test_score_that_is_gone_is_reported_once_and_a_new_one_is_compared_from_then_on() -> None:
+    nights = Nights()
+    nights.night({KEY: share(150), OTHER: share(150)})
+    (gone,) = nights.night({KEY: share(150)}).changes
+    assert (gone.key, gone.direction, gone.now) == (OTHER, "gone", None)
+    assert nights.night({KEY: share(150)}).changes == []
+    assert nights.night({KEY: share(150), OTHER: share(150)}).changes == []
+    assert [change.key for change in nights.night({KEY: share(150), OTHER: share(90)}).changes] == [OTHER]
+
+
+def test_other_prompts_are_compared_by_intervals_and_are_the_new_level() -> None:
+    nights = Nights()
+    nights.night({KEY: share(150)}, basis="old")
+    before = metric(0.75, ci_low=0.70, ci_high=0.80, n=400)
+
+    def pair(value: float) -> MetricPair:
+        now = metric(value, ci_low=value - 0.05, ci_high=value + 0.05, n=400)
+        return MetricPair(before=before, now=now, since="000")
+
+    assert nights.night({KEY: share(140)}, basis="new", metrics=[pair(0.70)]).changes == []
+    (change,) = nights.night({KEY: share(80)}, basis="newer", metrics=[pair(0.40)]).changes
+    assert (change.test, change.direction, change.key.score) == ("intervals", "fell", "statement_accuracy")
+    assert nights.night({KEY: share(80)}, basis="newer").changes == []
+
+
+def test_intervals_of_few_clusters_are_students() -> None:
+    """Five clips: half-width 0.05 is 2.776 errors; a fall of 5.617 combined errors has p = 0.0005 with 8 degrees."""
+
+    def measured(value: float, freedom: int) -> Measured:
+        return metric(value, ci_low=value - 0.05, ci_high=value + 0.05, n=960, ci_df=freedom)
+
+    def changes(fall: float, freedom: int) -> list[Change]:
+        nights = Nights()
+        pair = MetricPair(before=measured(0.75, freedom), now=measured(0.75 - fall, freedom), since="000")
+        return list(nights.night({KEY: share(150)}, basis="new", metrics=[pair]).changes)
+
+    combined = 0.05 / 2.776445 * math.sqrt(2)
+    (change,) = changes(5.617411 * combined, 4)
+    assert change.p == pytest.approx(0.0005, rel=1e-3)
+    assert changes(3.7 * combined, 4) == []  # p = 0.006, and the level 0.0009
+    assert len(changes(0.12, 10_000)) == len(changes(0.12, 0)) == 1
+
+
+def test_perfect_score_is_no_certainty() -> None:
+    before = metric(1.0, ci_low=1.0, ci_high=1.0, n=100)
+    now = metric(0.98, ci_low=0.98, ci_high=0.98, n=100)
+    pair = MetricPair(before=before, now=now, since="000")
+    assert Nights().night({KEY: share(98)}, metrics=[pair]).changes == []
+
+
+def test_pairs_that_did_not_run_keep_their_levels() -> None:
+    nights = Nights()
+    nights.night({KEY: share(150)})
+    other = Level(model="n", benchmark="maia", night="000", basis="b")
+    nights.levels.append(other)
+    assert other in nights.night({KEY: share(150)}).levels
+    assert compare_nights("009", {}, nights.levels, nights.items.__getitem__, bases={}).levels == nights.levels
+
+
+def test_deleted_scores_of_a_level_are_replaced() -> None:
+    nights = Nights()
+    nights.night({KEY: share(150)})
+    nights.items["000"] = {}
+    assert nights.directions(90) == []
+    assert nights.directions(90) == []
+    assert nights.directions(150) == ["rose"]
+
+
+def test_level_of_a_reported_night_is_replaced_by_the_next_measurement() -> None:
+    nights = Nights()
+    nights.directions(150)
+    nights.directions(100)
+    (level,) = nights.levels
+    assert (level.night, level.before, level.is_new) == ("001", "000", True)
+    nights.directions(108)
+    assert nights.levels == [replace(level, night="002", latest="002", is_new=False)]
+
+
+def test_every_answer_wrong_on_few_clips_is_a_change_and_one_clip_alone_is_none() -> None:
+    clips = np.repeat(np.arange(5), 40)
+    names, right = np.arange(200), (np.arange(200) % 2).astype(float)
+    before = ItemScores.of(names, right, clips)
+    assert change_p(ItemScores.of(names, np.zeros(200), clips), before) < 1e-9
+    assert change_p(ItemScores.of(names, np.where(clips == 0, 0.0, right), clips), before) > 0.1
+
+
+def test_nights_that_share_clips_give_no_evidence_by_many_samples() -> None:
+    clips = np.repeat(np.arange(20), 30)
+    names, right = np.arange(600), np.ones(600)
+    two_clips = ItemScores.of(names, np.where(clips < 2, 0.0, right), clips)
+    assert change_p(two_clips, ItemScores.of(names, right, clips)) > 0.1
+    assert change_p(ItemScores.of(names, two_clips.totals), ItemScores.of(names, right)) < 1e-9
+
+
+def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_added_up() -> None:
+    nights = Nights()
+    reports = [nights.night({KEY: share(150)}) for _ in range(8)]
+    reports += [nights.night({KEY: share(138)}) for _ in range(8)]
+    changes = [change for report in reports for change in report.changes]
+    assert [(change.test, change.direction, change.n) for change in changes] == [("nights", "fell", 200)]
+    assert (changes[0].before, changes[0].now) == pytest.approx((0.75, 0.69))
+    (back,) = nights.night({KEY: share(150)}).changes
+    assert back.direction == "returned"
+
+
+def test_a_difference_as_by_chance_is_listed_without_an_alarm() -> None:
+    nights = Nights()
+    for _ in range(8):
+        assert nights.night({KEY: share(150)}).unconfirmed == []
+    report = nights.night({KEY: share(144)})
+    assert report.changes == []
+    (change,) = report.unconfirmed
+    assert (change.test, change.direction, change.since) == ("paired", "fell", "000")
+    assert change.p == pytest.approx(0.0143, rel=0.01)  # six one way
+
+
+def test_a_resumed_history_goes_on_with_what_nights_add_up_to() -> None:
+    def run(restart: bool) -> list[int]:
+        nights = Nights()
+        for number in range(14):
+            if restart:  # as the history stores and reads the scores
+                nights.items = {name: read_items(items_table(items)) for name, items in nights.items.items()}
+            if nights.night({KEY: share(150 if number < 8 else 138)}).changes:
+                return [number]
+        return []
+
+    assert run(restart=True) == run(restart=False) != []
