@@ -57,11 +57,8 @@ if TYPE_CHECKING:
     from pipelines.ingest.ingest import IngestResult as IngestResult
     from pipelines.ingest.ingest import ingest_benchmark as ingest_benchmark
     from pipelines.ingest.source_folder import Folder as Folder
-    from pipelines.plan.run_spec import FailureBudget as FailureBudget
     from pipelines.plan.run_spec import RunSpec as RunSpec
-    from pipelines.plan.run_spec import ScorerSpec as ScorerSpec
     from pipelines.plan.run_spec import Stage as Stage
-    from pipelines.plan.selection import Limit as Limit
     from pipelines.progress import NullProgress as NullProgress
     from pipelines.progress import ProgressListener as ProgressListener
     from pipelines.report.compare import Comparison as Comparison
@@ -89,8 +86,7 @@ _MODULES: Final = {
     "pipelines.ingest.dataset": "Dataset",
     "pipelines.ingest.ingest": "IngestResult ingest_benchmark",
     "pipelines.ingest.source_folder": "Folder",
-    "pipelines.plan.run_spec": "FailureBudget RunSpec ScorerSpec Stage",
-    "pipelines.plan.selection": "Limit",
+    "pipelines.plan.run_spec": "RunSpec Stage",
     "pipelines.progress": "NullProgress ProgressListener",
     "pipelines.report.compare": "Comparison Difference compare",
     "pipelines.storage.store": "Store",

@@ -17,6 +17,8 @@ import pytest
 
 from jobs.cli.main import run as run_command
 from jobs.shared.options import normalize_arguments
+from tests.chaos.processes import ending
+from tests.support.paths import ENGINES_PATH
 from tests.support.seaweed import seaweed, unavailable_reason
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -83,13 +85,10 @@ def s3_server(log: Path, failing: float = 0.0, mode: Path | None = None) -> Iter
     with log.open("wb") as out, listening:
         command = [sys.executable, "-m", *module]
         process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=(listening.fileno(),))
-    try:
+    with ending(process):
         store = S3(env["AWS_ENDPOINT_URL"], env, process.pid)
         store.client().create_bucket(Bucket="bench")  # waits for a server that is still starting
         yield store
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +97,7 @@ def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")
     names = ("PATH", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "TZ", "LC_ALL", "PYTHONHASHSEED")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
-    return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ENGINES_PATH}
 
 
 @pytest.fixture(scope="session")
