@@ -116,35 +116,12 @@ bench-quick: $(STAMP)
 
 # Two minutes: 2,000 comparisons of two models with a known difference; its figures are in docs/paired-tests.md.
 simulate: $(STAMP)
-	@$(BIN)/python -m tests.bench.paired_tests
+	@$(BIN)/python -m tests.bench.simulate paired
 
-# Five minutes: intervals of simulated numbers whose true values are known; its figures are in docs/intervals.md.
-simulate-intervals: $(STAMP)
-	@$(BIN)/python -m tests.bench.intervals
-
-# One minute: releases whose true share is exactly a limit; its figures are in docs/how-to/gate.md.
-simulate-gate: $(STAMP)
-	@$(BIN)/python -m tests.bench.gate
-
-# Ten minutes: pilots, and the comparisons that `power` plans from them; its figures are in docs/how-to/gate.md.
-simulate-power: $(STAMP)
-	@$(BIN)/python -m tests.bench.power
-
-# Two minutes: items with flipped labels and boards of models; its figures are in docs/how-to/gate.md and compare.md.
-simulate-items: $(STAMP)
-	@$(BIN)/python -m tests.bench.items
-
-# Ten minutes: 1,000 sweeps with `--until` for each form of a full set; its figures are in docs/how-to/until.md.
-simulate-until: $(STAMP)
-	@$(BIN)/python -m tests.bench.sequential
-
-# One minute: 2,000 times each judge that errs, and people who err, with labels on some answers; its figures are in docs/how-to/judges.md.
-simulate-judges: $(STAMP)
-	@$(BIN)/python -m tests.bench.judges
-
-# Five minutes: twenty histories of a year without a change, and planted changes; its figures are in docs/operations.md.
-simulate-nightly: $(STAMP)
-	@$(BIN)/python -m tests.bench.nightly_simulation --years 20 --repetitions 200
+# Simulations with known true values, one to ten minutes each; the pages of docs with their figures name them.
+SIMULATIONS := simulate-gate simulate-intervals simulate-items simulate-judges simulate-nightly simulate-power simulate-until
+$(SIMULATIONS): simulate-%: $(STAMP)
+	@$(BIN)/python -m tests.bench.simulate $*
 
 # Builds the environment of a GPU machine (Python 3.12, torch 2.11, 5 GB) and runs tests/gpu and the benchmark in it, on the CPU.
 test-gpu-stack: $(STAMP)

@@ -1,12 +1,8 @@
-"""The conditions under which a number was measured, and conflicts between the rows of one table."""
-
-from __future__ import annotations
+"""The conditions under which a number was measured."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from pipelines.benchmarks.records import is_person
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, prompt_fingerprint
@@ -14,25 +10,9 @@ from pipelines.plan.run_spec import scorers_by_kind
 from pipelines.report.comparability import judge_name
 from pipelines.storage.store import Store
 
-if TYPE_CHECKING:
-    from jobs.leaderboard.rows import LeaderboardRow
-
 _DIGITS: Final = 12  # of a fingerprint in a message
 _MAX_SOURCES: Final = 3  # of the rows that share a value, in a message
 _ALL_SAMPLES: Final = "all samples"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """A condition in which the rows of a benchmark differ that would stand in one table."""
-
-    benchmark: str
-    kind: str
-    values: Mapping[str, Sequence[str]]  # value -> `OUTPUT (MODEL)` of the rows that have it
-
-    def __str__(self) -> str:
-        sides = [f"{value} in {_shortened(sources)}" for value, sources in self.values.items()]
-        return f"{self.benchmark}: {self.kind}: {'; '.join(sides)}"
 
 
 def conditions_of(
@@ -64,44 +44,6 @@ def notes_of(entry: ManifestEntry, task: str, setting: str) -> Iterator[str]:
         yield "answers made elsewhere: prompts and settings are not known"
     elif (samples := _samples(entry, task, setting)) != _ALL_SAMPLES:
         yield f"samples {samples}"
-
-
-def find_conflicts(rows: Iterable[LeaderboardRow]) -> list[Conflict]:
-    """Return in what the rows of one table differ, once for each benchmark and kind."""
-    differing: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for of_board in _by_board(rows).values():
-        for kind in _differing_kinds(of_board):
-            values = differing.setdefault((of_board[0].board[0], kind), {})
-            for row in of_board:
-                if kind in row.conditions:
-                    values.setdefault(row.conditions[kind], []).append(f"{row.source} ({row.model})")
-    return [
-        Conflict(
-            benchmark=name, kind=kind, values={value: [*dict.fromkeys(sources)] for value, sources in values.items()}
-        )
-        for (name, kind), values in differing.items()
-    ]
-
-
-def conflict_notes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
-    """Return for each row its own values of the conditions in which its table differs."""
-    differing = {board: _differing_kinds(of_board) for board, of_board in _by_board(rows).items()}
-    return [
-        tuple(f"{kind} {row.conditions[kind]}" for kind in differing[row.board] if kind in row.conditions)
-        for row in rows
-    ]
-
-
-def _by_board(rows: Iterable[LeaderboardRow]) -> dict[tuple[str, ...], list[LeaderboardRow]]:
-    boards: dict[tuple[str, ...], list[LeaderboardRow]] = {}
-    for row in rows:
-        boards.setdefault(row.board, []).append(row)
-    return boards
-
-
-def _differing_kinds(rows: Sequence[LeaderboardRow]) -> list[str]:
-    distinct = Counter(kind for kind, _ in {item for row in rows for item in row.conditions.items()})
-    return sorted(kind for kind, values in distinct.items() if values > 1)
 
 
 def _prompts(entry: ManifestEntry, run: RunManifest) -> Iterator[tuple[str, str]]:
@@ -136,7 +78,7 @@ def _samples(entry: ManifestEntry, task: str, setting: str) -> str:
         if any((cell.task in tasks) and cell.setting == setting for cell in selected_entry.prompts.task_settings):
             chosen = [f"--limit {selected_entry.limit}"] if selected_entry.limit else []
             chosen += (
-                [f"--sample-id {_shortened(sorted(selected_entry.sample_ids))}"] if selected_entry.sample_ids else []
+                [f"--sample-id {shortened(sorted(selected_entry.sample_ids))}"] if selected_entry.sample_ids else []
             )
             selections.append(" ".join(chosen) or _ALL_SAMPLES)
     return ", ".join(dict.fromkeys(selections)) or _ALL_SAMPLES
@@ -148,6 +90,7 @@ def _listed(values: Mapping[str, Any]) -> str:
     )
 
 
-def _shortened(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> str:
+    """Return names as a list, the first few of many."""
     more = len(names) - _MAX_SOURCES
     return ", ".join(names[:_MAX_SOURCES]) + (f" and {more} more" if more > 0 else "")

@@ -1,11 +1,11 @@
 """Join outputs and published rows; write CSV and a page without network, whose script is allowed by hash."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jobs.leaderboard.conditions import Conflict, conflict_notes, find_conflicts
+from jobs.leaderboard.conditions import shortened
 from jobs.leaderboard.ranks import PairReader, rank_ranges
 from jobs.leaderboard.reported import reported_rows
 from jobs.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows
@@ -27,6 +27,19 @@ COLUMNS: Final = (
     *("benchmark", "metric", "task", "setting", "subset", "rank", "rank_low", "rank_high", "model", "value"),
     *("unit", "ci_low", "ci_high", "n", "n_failed", "origin", "source", "revision", "notes"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A condition in which the rows of a benchmark differ that would stand in one table."""
+
+    benchmark: str
+    kind: str
+    values: Mapping[str, Sequence[str]]  # value -> `OUTPUT (MODEL)` of the rows that have it
+
+    def __str__(self) -> str:
+        sides = [f"{value} in {shortened(sources)}" for value, sources in self.values.items()]
+        return f"{self.benchmark}: {self.kind}: {'; '.join(sides)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,3 +214,41 @@ def leaderboard_files(outs: Sequence[str], benchmarks: Sequence[str]) -> dict[st
     """Return the files of a leaderboard of outputs, its page first, for a site; UsageError as `join_outputs`."""
     board = join_outputs(outs, benchmarks, allow_mixed=True)
     return {PAGE: leaderboard_page(board.rows, board.conflicts), CSV_FILE: leaderboard_csv(board.rows)}
+
+
+def find_conflicts(rows: Iterable[LeaderboardRow]) -> list[Conflict]:
+    """Return in what the rows of one table differ, once for each benchmark and kind."""
+    differing: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for of_board in _by_board(rows).values():
+        for kind in _differing_kinds(of_board):
+            values = differing.setdefault((of_board[0].board[0], kind), {})
+            for row in of_board:
+                if kind in row.conditions:
+                    values.setdefault(row.conditions[kind], []).append(f"{row.source} ({row.model})")
+    return [
+        Conflict(
+            benchmark=name, kind=kind, values={value: [*dict.fromkeys(sources)] for value, sources in values.items()}
+        )
+        for (name, kind), values in differing.items()
+    ]
+
+
+def conflict_notes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
+    """Return for each row its own values of the conditions in which its table differs."""
+    differing = {board: _differing_kinds(of_board) for board, of_board in _by_board(rows).items()}
+    return [
+        tuple(f"{kind} {row.conditions[kind]}" for kind in differing[row.board] if kind in row.conditions)
+        for row in rows
+    ]
+
+
+def _by_board(rows: Iterable[LeaderboardRow]) -> dict[tuple[str, ...], list[LeaderboardRow]]:
+    boards: dict[tuple[str, ...], list[LeaderboardRow]] = {}
+    for row in rows:
+        boards.setdefault(row.board, []).append(row)
+    return boards
+
+
+def _differing_kinds(rows: Sequence[LeaderboardRow]) -> list[str]:
+    distinct = Counter(kind for kind, _ in {item for row in rows for item in row.conditions.items()})
+    return sorted(kind for kind, values in distinct.items() if values > 1)

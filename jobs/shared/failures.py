@@ -67,7 +67,7 @@ def _usage_message(error: typer.TyperException) -> str:
 def _missing(message: str, context: Any) -> str:
     """Return which parameters are missing: all of them, or what the only one is."""
     absent = [item for item in context.command.params if item.required and item.name not in context.params]
-    if len(absent) == 1 and absent[0].param_type_name == "argument":
+    if len(absent) == 1 and absent[0].param_type_name == "argument" and absent[0].help:
         return f"{message.rstrip('.')}: {absent[0].help.rstrip('.')}."
     if len(absent) < 2:
         return message

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -11,6 +12,7 @@ from pipelines.flags import flag_of
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
 from pipelines.plan.options import SweepOptions
+from pipelines.registry import OURS
 from pipelines.storage.backend import is_remote
 
 PACKAGES = ("cluster", "jobs", "models", "pipelines")
@@ -46,7 +48,10 @@ def _flag_arguments(option: str, value: Any) -> list[str]:
 
 
 def stage(options: SweepOptions, folder: Path, *, code: str) -> None:
-    """Copy into a folder what is sent: code unless the image has it, and the files that the flags name."""
+    """Copy into a folder what is sent: code unless the image has it, and the files that the flags name.
+
+    With the code goes what it registers, so that a cluster without it, or with another version, finds it.
+    """
     if code == "here":
         for package in PACKAGES:
             root = Path(str(files(package)))
@@ -55,6 +60,11 @@ def stage(options: SweepOptions, folder: Path, *, code: str) -> None:
                 is_hidden = any(part.startswith(".") or part == "__pycache__" for part in name.parts)
                 if path.is_file() and path.suffix in SENT_SUFFIXES and not is_hidden:
                     _copy(path, folder / package / name)
+        ours = distribution(OURS)
+        metadata = folder / f"{OURS}-{ours.version}.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {OURS}\nVersion: {ours.version}\n")
+        (metadata / "entry_points.txt").write_text(ours.read_text("entry_points.txt") or "")
     _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
     for i, path in enumerate(options.models_file):
         _copy(path, folder / _models_path(i, path))

@@ -41,6 +41,16 @@ def show(title: str, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> None
         print("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)), flush=True)
 
 
+def heads(*names: Any) -> None:
+    """Print the head of a Markdown table."""
+    print(f"\n| {' | '.join(map(str, names))} |\n|{'---|' * len(names)}", flush=True)
+
+
+def row(*values: Any) -> None:
+    """Print a row of a Markdown table."""
+    print(f"| {' | '.join(map(str, values))} |", flush=True)
+
+
 def _cell(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,6 @@ from pipelines.samples.outputs import open_outputs
 from pipelines.schemas import PREDICTIONS, SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
-from tests.bench.scale.synthetic import peak_mb
 
 MODELS = ("model-a", "model-b", "model-c", "model-d")
 SETTINGS = ("black-video", "1-frame", "32-frames")
@@ -80,6 +80,11 @@ def write_output(out: Path, rows: int, part: int) -> None:
             for kind, content, schema in (("predictions", predictions, PREDICTIONS), ("scores", scores, SCORES)):
                 path = f"{part_folder(kind, 'maia', model)}/{first:024x}.parquet"
                 store.put(path, to_parquet(content, schema))
+
+
+def peak_mb() -> float:
+    """Return the largest resident size of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:

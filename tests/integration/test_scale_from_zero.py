@@ -15,18 +15,18 @@ from tests.support.paths import ROOT
 CLUSTER = """
 import sys
 from pathlib import Path
-from tests.bench import autoscaling as bench
+from tests.support import fake_autoscaler as bench
 import os
 folder = Path(sys.argv[1])
 with bench.cluster_from_zero(folder, 0.1) as head:
     os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
-    trace = bench.watched(head, folder, videos=6)
-first, last = trace.samples[0], trace.samples[-1]
+    samples = bench.watched(head, folder, videos=6)
+first, last = samples[0], samples[-1]
 assert not first.nodes and not last.nodes, (first, last)
-most = {kind: max(sample.nodes[kind] for sample in trace.samples) for kind in bench.KINDS}
+most = {kind: max(sample.nodes[kind] for sample in samples) for kind in bench.KINDS}
 assert 1 <= most["gpu1"] <= bench.MOST["gpu1"] and most["gpu4"] == 1, most
 assert most["cpu"] <= bench.MOST["cpu"], most
-both = [sample for sample in trace.samples if len(sample.running_models) == 2]
+both = [sample for sample in samples if len(sample.running_models) == 2]
 assert any(sample.nodes["gpu1"] and sample.nodes["gpu4"] for sample in both), "no nodes for both at once"
 """
 

@@ -7,6 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from jobs.leaderboard.ranks import PairReader, rank_ranges
+from jobs.leaderboard.rows import LeaderboardRow
+from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
+
 OPTIONS = 4
 Simulated: TypeAlias = tuple[NDArray[np.float64], NDArray[Any], NDArray[np.bool_]]
 
@@ -45,3 +49,26 @@ def coin_tosses(seed: int, models: int = 6, items: int = 400) -> Simulated:
     rng = np.random.default_rng(seed)
     answers, label = rng.integers(0, 2, (models, items)), rng.integers(0, 2, items)
     return (answers == label).astype(float), answers.astype(str).astype(object), np.zeros(items, dtype=bool)
+
+
+class SimulatedPairs(PairReader):
+    """Gives the paired rows of simulated models by their names."""
+
+    def __init__(self, right: NDArray[Any]) -> None:
+        """Keep (models, rows)."""
+        self.right = right.astype(float)
+
+    def metric(self, a: LeaderboardRow, b: LeaderboardRow) -> PairedMetric:
+        """Return the mean of the rows of two models."""
+        sides = self.right[int(a.model)], self.right[int(b.model)]
+        return PairedMetric.mean(*sides, np.arange(self.right.shape[1]), task="", setting="", metric="accuracy")
+
+
+def simulated_ranges(right: NDArray[Any]) -> list[tuple[int, int]]:
+    """Return the ranges of models that are right, (models, rows)."""
+    board = ("maia", "accuracy", "t", "s", "")
+    names = [
+        LeaderboardRow(board=board, model=str(n), value=float(line.mean()), unit="fraction", source="")
+        for n, line in enumerate(right)
+    ]
+    return rank_ranges(names, SimulatedPairs(right))

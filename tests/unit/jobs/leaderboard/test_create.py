@@ -17,7 +17,7 @@ from jobs.leaderboard.rows import LeaderboardRow
 from pipelines.benchmarks import benchmark
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.store import Store
-from tests.bench.items import simulated_ranges
+from tests.support.item_simulation import simulated_ranges
 from tests.support.leaderboard_output import entry, metric, write_output
 
 BOARD = ("maia", "agg_acc", "aggregate", "32-frames", "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import zipfile
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,14 @@ def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:
         code = [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("templates/*.*")]
         assert {p.relative_to(ROOT).as_posix() for p in code} <= names
     assert {"submitted/models-0-m.yaml", "submitted/prompts/maia/v1.txt", "models/catalog/random.yaml"} <= names
-    assert {name.partition("/")[0] for name in names} == {"cluster", "jobs", "models", "pipelines", "submitted"}
+    metadata = f"vlmsweep-{version('vlmsweep')}.dist-info"
+    assert {name.partition("/")[0] for name in names} == {
+        *("cluster", "jobs", "models", "pipelines", "submitted", metadata)
+    }
+    (ours,) = distributions(path=[str(sent)])
+    registered = {(entry.group, entry.name, entry.value) for entry in ours.entry_points}
+    assert ("vlmsweep.commands", "nightly", "jobs.nightly.command:nightly") in registered
+    assert (ours.name, ours.version) == ("vlmsweep", version("vlmsweep"))
     assert not {name for name in names if name.endswith((".env", ".mp4", ".parquet", ".pyc"))}
     assert sum(path.stat().st_size for path in sent.rglob("*") if path.is_file()) < 8 << 20
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from jobs.analysis.stress.changes import Estimate, StressedCell, stress_json, stressed_cells, with_holm
-from jobs.analysis.stress.section import stress_section
+from jobs.analysis.stress.section import section_of
 
 ROWS = 120
 PLACES = {"": 0, "order-1": 2, "letters-1": 0}
@@ -105,10 +105,10 @@ def test_free_answers_have_no_moved_share() -> None:
 
 
 def test_the_page_has_conclusions_models_and_pairs(cells: dict[str, StressedCell]) -> None:
-    (section,) = stress_section([*cells.values()])
+    section = section_of([*cells.values()])
     assert [table.id for table in (*section.summary, *section.tables)] == ["stress", "stress_models", "stress_pairs"]
     assert section.summary[0].rows[0].cells[:4] == ("order-1", cells["order-1"].conclusion, "mcq", "vlm")
-    assert stress_section([]) == ()
+    assert json.loads(section.files["report/stress.json"])["cells"]
 
 
 def test_p_values_are_corrected_over_all_that_is_listed(cells: dict[str, StressedCell]) -> None:
