@@ -123,7 +123,7 @@ def report(options: ReportOptions) -> int:
     fields = ("benchmarks", "tasks", "settings", "limit", "captioner", "until", "prompts", "batch")
     selections = {name: getattr(options, name) for name in fields} | {
         "sample-id": options.sample_ids,
-        "prompt-version": options.prompt_version,
+        "prompt-version": options.prompt_versions,
         "repeats": options.repeats > 1,
         "seed": options.seed != DEFAULT_SEED,
     }

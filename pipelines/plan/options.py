@@ -174,12 +174,13 @@ class SweepOptions(CommonOptions):
     prompts: Annotated[
         Path | None, Flag("Folder of your own prompt texts: DIR/BENCHMARK/VERSION.txt.", "Data", is_recorded=False)
     ] = None
-    prompt_version: Annotated[
+    prompt_versions: Annotated[
         tuple[str, ...],
         Flag(
             "OLD=NEW: use another version of a prompt; BENCHMARK=SET,SET: ask in several sets of prompts, such as "
             "unpie=default,paper, and compare. May be repeated.",
             "Data",
+            "--prompt-version",
             is_repeatable=True,
             is_recorded=False,
         ),

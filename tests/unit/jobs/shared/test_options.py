@@ -76,7 +76,7 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
     assert (flags["models"], flags["benchmarks"]) == ("2026-13-45", "maia,mate")
     assert (flags["data"], flags["out"]) == (str(tmp_path / "2026-01-02"), str(tmp_path / "1e3"))
     assert (flags["limit"], flags["sample_ids"]) == ("1:30", ["010", "1_0"])
-    assert (flags["prompt_version"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
+    assert (flags["prompt_versions"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
     assert not flags["scorers"]
     flags = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
     assert (flags["model"], flags["port"], flags["idle_s"], flags["no_key"]) == ("random", 80, 1.5, True)
