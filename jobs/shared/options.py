@@ -13,7 +13,7 @@ import typer
 from jobs.shared.output import prepare
 from models.errors import suggest
 from pipelines.errors import UsageError
-from pipelines.flags import Argument, Flag, flag_of
+from pipelines.flags import Argument, Flag, flag, flag_of
 from pipelines.plan.options import SweepOptions
 
 _NO_PATH = re.compile(r"published(:.*)?|~.*|", re.DOTALL)
@@ -36,7 +36,7 @@ Verbose = Annotated[bool, Flag("Enable verbose logging.", "Output", "--verbose -
 class RunOptions(SweepOptions):
     """Options of `run`, its stages, and other commands that run a sweep in this process."""
 
-    dry_run: Annotated[bool, Flag("Print the plan and run nothing.", "Output")] = False
+    dry_run: bool = flag("Print the plan and run nothing.", "Output", default=False)
     verbose: Verbose = False
     json: Json = False
 
@@ -53,13 +53,11 @@ class _Parameter:
     is_hidden: bool = False
 
     @classmethod
-    def read(cls, name: str, hint: Any, default: Any) -> Self:
-        """Return a parameter, or a field, from its annotation."""
-        flag = flag_of(hint)
-        if flag is None:
-            return cls(name, hint, default, None)
-        kind = get_args(hint)[0]
-        return cls(name, kind, default, replace(flag, kind="location") if "Path" in str(kind) else flag)
+    def read(cls, name: str, hint: Any, default: Any, flag: Flag | None = None) -> Self:
+        """Return a parameter from its annotation, or a field with its flag."""
+        if get_origin(hint) is Annotated and (declared := flag_of(hint)):
+            hint, flag = get_args(hint)[0], declared
+        return cls(name, hint, default, replace(flag, kind="location") if flag and "Path" in str(hint) else flag)
 
     def signature(self) -> inspect.Parameter:
         """Return the parameter with its names, limits and help."""
@@ -116,10 +114,9 @@ def _fields(options: Any) -> Iterator[_Parameter]:
     """Yield the fields that are options; lists are given with commas, or by a repeated option."""
     hints, optional = get_type_hints(options, include_extras=True), getattr(options, "optional", ())
     for field in fields(options):
-        hint = hints[field.name]
-        if not (flag := flag_of(hint)):
+        given = _Parameter.read(field.name, hints[field.name], field.default, field.metadata.get("flag"))
+        if not (flag := given.flag):
             continue
-        given = _Parameter.read(field.name, hint, field.default)
         is_list = get_origin(given.type) is tuple
         if flag.is_repeatable:
             element = get_args(given.type)[0] if is_list else str
