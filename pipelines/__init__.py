@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.metrics_kernel.definitions import estimates as estimates
     from pipelines.benchmarks.metrics_kernel.definitions import with_intervals as with_intervals
     from pipelines.benchmarks.metrics_kernel.rows import ScoredRows as ScoredRows
-    from pipelines.benchmarks.people.baseline import FileBaseline as FileBaseline
+    from pipelines.benchmarks.people import FileBaseline as FileBaseline
     from pipelines.benchmarks.prompt_templates import PromptTexts as PromptTexts
     from pipelines.benchmarks.published import parse_published as parse_published
     from pipelines.benchmarks.records import MediaFile as MediaFile
@@ -71,7 +71,7 @@ _MODULES: Final = {
     "pipelines.benchmarks.layout": "Fixed Rows TableDef",
     "pipelines.benchmarks.metrics_kernel.definitions": "Grouping Measure MetricDef estimates with_intervals",
     "pipelines.benchmarks.metrics_kernel.rows": "ScoredRows",
-    "pipelines.benchmarks.people.baseline": "FileBaseline",
+    "pipelines.benchmarks.people": "FileBaseline",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
     "pipelines.benchmarks.published": "parse_published",
     "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt Publication RawSample Reading Rejection "

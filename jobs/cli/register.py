@@ -98,7 +98,7 @@ def _build(name: str) -> Any:
     section, example = section_of(command), example_of(command, name)
     program = typer.Typer(rich_markup_mode=None)
     if isinstance(command, typer.Typer):
-        for form in command.registered_commands:
+        for form in (each for each in command.registered_commands if each.cls is not GroupedCommand):
             form.cls, form.epilog = GroupedCommand, _epilog(f"{name} {form.name}{example.removeprefix(name)}")
             form.callback = as_command(form.callback) if form.callback else None
         program.add_typer(command, name=name, rich_help_panel=section)

@@ -84,15 +84,6 @@ def load_units(batch: Any, work: UnitWork, job_actor: Any, log_fields: LogFields
     return pack_units(_for_each(batch, _pipeline(work).load, job_actor, log_fields))
 
 
-@carry_errors
-def answer_units(batch: Any, work: UnitWork, job_actor: Any, log_fields: LogFields = None) -> Any:
-    """Run a batch of units in one task, for an engine that cannot die; return receipts as `commit_units`.
-
-    When its process dies, Ray calls this again elsewhere: parts that were written are written again.
-    """
-    return pack_receipts(_for_each(batch, _pipeline(work).run, job_actor, log_fields))
-
-
 def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields: LogFields) -> list[T]:
     """Call a function that loads with each unit of a batch, its exclusive media groups and its guard of media.
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.people.comparison import agreement_table
+from pipelines.benchmarks.people import agreement_table
 from pipelines.benchmarks.records import Metric, is_person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table

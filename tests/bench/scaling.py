@@ -9,12 +9,11 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from models.entry_fields import FaultInjection, Replicas
-from models.spec import ModelSpec
 from tests.bench.jobs import run_units
 from tests.bench.many import write_many
 from tests.bench.results import record, show, spread
 from tests.bench.simulation import Costs, planned_units, simulate
+from tests.support.scripted_engine import scripted
 
 REPLICAS = (1, 2, 4, 8, 16, 32, 64)
 GROUPS = 10_000
@@ -48,9 +47,7 @@ def simulated() -> list[dict[str, object]]:
 def sleeping(folder: Path, replicas: int, stall_s: float) -> float:
     """Return the seconds from first to last unit with an engine that sleeps so long on every unit."""
     with tempfile.TemporaryDirectory() as out:
-        model = ModelSpec(
-            engine="random", fault_injection=FaultInjection(stall_s=stall_s), replicas=Replicas(max=replicas)
-        )
+        model = scripted(replicas=replicas, stall_s=stall_s)
         receipts = run_units(folder, Path(out), model, ("1-frame",), cpus=8)
     return max(receipt.ended for receipt in receipts) - min(receipt.began for receipt in receipts)
 

@@ -72,7 +72,7 @@ def test_a_killed_sweep_asks_nothing_again(
     s3: S3, cli: Cli, command_env: dict[str, str], data: str, tmp_path: Path
 ) -> None:
     models, out = tmp_path / "models.yaml", Store("s3://bench/table-killed")
-    models.write_text("slow: {engine: random, fault_injection: {stall_s: 3.0}, replicas: {max: 1}}\n")
+    models.write_text("slow: {engine: scripted, fault_injection: {stall_s: 3.0}, replicas: {max: 1}}\n")
     command = ("run", "--models", "slow", "--models-file", str(models), "--benchmarks", "mine")
     command = (*command, "--data", data, "--out", out.uri)
     with (tmp_path / "log").open("wb") as log:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobs.analysis.explain.rows import read_entry
-from models.spec import FaultInjection, ModelSpec
+from models.spec import ModelSpec
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
@@ -33,6 +33,7 @@ from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import always
 from tests.support.paths import ROOT
+from tests.support.scripted_engine import scripted
 
 
 @pytest.fixture(scope="module")
@@ -279,10 +280,7 @@ def test_a_stopped_run_in_two_sets_of_prompts_is_reported(mate: str, tmp_path: P
 
 def isolated(journal: Path) -> ModelSpec:
     """Return a model that Ray's replicas answer, with a file of the calls that they were asked."""
-    faults = {"call_s": 0.001, "journal": str(journal)}
-    return ModelSpec(
-        engine="random", seed=1, replicas={"max": 2}, fault_injection=FaultInjection.model_validate(faults)
-    )
+    return scripted(replicas=2, seed=1, call_s=0.001, journal=str(journal))
 
 
 @pytest.fixture
@@ -332,6 +330,7 @@ import os, signal, sys
 sys.path.insert(0, {root!r})
 from pipelines.sweep.until import loop
 from jobs.cli.main import main
+from tests.support.scripted_engine import scripted
 
 decide, looks = loop._look, []
 
