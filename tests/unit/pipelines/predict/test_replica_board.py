@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from pipelines.predict import replica_watch
+from pipelines.predict import replica_board
 from pipelines.predict.replica_board import MAX_LOADS, ReplicaBoard, ReplicaWatch
 
 
@@ -82,7 +82,7 @@ BOARDS = [
 def test_loading_and_answered_rows_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     boards: list[Any] = list(BOARDS)
     monkeypatch.setattr("ray.get", lambda _reference, timeout: boards.pop(0))
-    monkeypatch.setattr(replica_watch, "monotonic", Mock(side_effect=[0.0, 1.0, 2.0, 4.0, 8.0]))
+    monkeypatch.setattr(replica_board, "monotonic", Mock(side_effect=[0.0, 1.0, 2.0, 4.0, 8.0]))
     notes: list[str] = []
     actor = SimpleNamespace(board=SimpleNamespace(remote=Mock()))
     watch = ReplicaWatch("m", {"CPU": 1.0}, actor, notes.append)
@@ -109,7 +109,7 @@ def test_board_is_not_asked_after_the_block(monkeypatch: pytest.MonkeyPatch) -> 
         return 0, 0, 0, []
 
     monkeypatch.setattr("ray.get", get)
-    monkeypatch.setattr(replica_watch, "CHECK_S", 0.01)
+    monkeypatch.setattr(replica_board, "CHECK_S", 0.01)
     watch = ReplicaWatch("m", {"CPU": 1.0}, SimpleNamespace(board=SimpleNamespace(remote=Mock())), lambda _: None)
     with watch:
         assert asked.wait(30)
