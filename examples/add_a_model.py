@@ -14,7 +14,7 @@ from pathlib import Path
 
 from jobs.demo.checkpoint import build_checkpoint
 from models import load_models
-from pipelines import Folder, Limit, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
+from pipelines import Folder, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
 
 SAMPLE_DATA = Path(__file__).parents[1] / "jobs" / "demo" / "data"
 ENTRY = """\
@@ -42,7 +42,7 @@ def main(out: Path) -> None:
         benchmarks=("vague",),
         tasks=("mcq",),
         settings=("vlm",),
-        limit=Limit.parse("4"),
+        limit="4",
     )
     result = run_sweep(spec)
     print(f"{result.requests} requests, {result.failed} failed; report: {result.report}")

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from models.engine_choice import choose_engine
 from models.errors import ModelsFileError, UnknownModelError, YamlFileError
 from models.selectors import MODEL_NAME, expand_selector, is_group, unknown_model
-from models.spec import ModelSpec
+from models.spec import ModelSpec, entry_class
 from models.strict_yaml import read_yaml
 
 CATALOG = Path(__file__).parent / "catalog"
@@ -122,7 +122,7 @@ def _spec(path: Path, tree: yaml.Node, name: str, entry: Any) -> ModelSpec:
     except ValidationError as error:
         raise ModelsFileError(
             "\n".join(
-                f"{_location(path, tree, [name, *details['loc']])}: model {name!r}: {_describe_fault(details)}"
+                f"{_location(path, tree, [name, *details['loc']])}: model {name!r}: {_describe_fault(details, entry)}"
                 for details in error.errors(include_url=False, include_context=False)
             )
         ) from None
@@ -142,10 +142,10 @@ def _local(name: str | None) -> Path | None:
     return Path(name).expanduser() if name and not name.startswith(("s3://", "/")) else None
 
 
-def _describe_fault(details: ErrorDetails) -> str:
+def _describe_fault(details: ErrorDetails, entry: object) -> str:
     *parents, last = (str(key) for key in details["loc"]) if details["loc"] else ("",)
     if details["type"] == "extra_forbidden":
-        return f"unknown key {last!r}{_inside(parents)}; {_nearest_key(last, parents)}"
+        return f"unknown key {last!r}{_inside(parents)}; {_nearest_key(last, parents, entry)}"
     key = ".".join([*parents, last])
     message = details["msg"].removeprefix("Value error, ")
     if details["type"] == "literal_error":
@@ -159,9 +159,11 @@ def _inside(parents: Sequence[str]) -> str:
     return f" in {'.'.join(parents)}" if parents else ""
 
 
-def _nearest_key(key: str, parents: Sequence[str]) -> str:
+def _nearest_key(key: str, parents: Sequence[str], entry: object) -> str:
     """Return the nearest known key of the same mapping, of a mapping inside it, or all keys where none is near."""
-    record = _record_at(parents)
+    record: type[BaseModel] = entry_class(ModelSpec, entry)
+    for parent in parents:
+        record = _records_of(record.model_fields[parent])[0]
     places: dict[str, Sequence[str]] = {
         inner: (*parents, name)
         for name, field in record.model_fields.items()
@@ -173,13 +175,6 @@ def _nearest_key(key: str, parents: Sequence[str]) -> str:
     if not nearest:
         return f"known keys: {', '.join(record.model_fields)}"
     return f"the nearest known key is {nearest[0]!r}{_inside(places[nearest[0]])}"
-
-
-def _record_at(path: Sequence[str]) -> type[BaseModel]:
-    record: type[BaseModel] = ModelSpec
-    for key in path:
-        record = _records_of(record.model_fields[key])[0]
-    return record
 
 
 def _records_of(field: FieldInfo) -> list[type[BaseModel]]:

@@ -1,6 +1,8 @@
 """Fields of a models file's entries: facts, settings of local models and of endpoints, and the records in them."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
@@ -19,14 +21,11 @@ from pydantic import (
 from models.guards.redaction import PLAIN_QUERY, secret_field
 from models.messages import Answer
 
-REQUEST_OPTIONS = ("top_p", "reasoning_effort", "detail", "logprobs", "extra_body")
-"""Options of an OpenAI-compatible server that an entry may set; they change answers or what is kept of them."""
-
 OptionalParameter: TypeAlias = Literal["temperature", "seed", "top_p", "logprobs", "reasoning_effort"]
 """Parameters that an endpoint may refuse and that are then left out."""
 
 _REQUEST_FIELDS = frozenset(
-    ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n", *REQUEST_OPTIONS)
+    ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n")
 )
 _SECRET = re.compile(r"key|token|secret|passw|auth|signature|^(sig|code|pwd)$", re.IGNORECASE)  # fields of addresses
 _PromptCache: TypeAlias = Annotated[
@@ -34,11 +33,34 @@ _PromptCache: TypeAlias = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Marks a field as a part of a request's identity, because it changes answers."""
+
+    changes: Literal["weights", "prompts", "media", "decoding"] | None = None
+    """What `compare --explain` calls a difference of the field; None if it calls it nothing."""
+    key: str = ""  # in the identity, if other than the field's name
+    always: bool = False  # in the identity at an empty value too
+    is_computed: bool = False  # its value in the identity is not the field's: `models.fingerprint` computes it
+    is_sent: bool = False  # an option that is sent with each request: only endpoints have it
+    untaken_by: tuple[str, ...] = ()  # engines of endpoints without such an option
+
+
+_OPTION = Identity("decoding", is_sent=True)
+_READING = Identity("media", is_sent=True, untaken_by=("anthropic",))
+
+
 class StrictModel(BaseModel):
     """A record of a models file: every key is checked."""
 
     # Values stay out of messages: someone will write a key where its variable's name belongs.
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
+
+
+def identity_fields(record: type[BaseModel]) -> Iterator[tuple[str, Identity]]:
+    """Yield the fields of a record that are a part of a request's identity."""
+    for name, field in record.model_fields.items():
+        yield from ((name, mark) for mark in field.metadata if isinstance(mark, Identity))
 
 
 class Shape(StrictModel):
@@ -149,31 +171,10 @@ class Price(StrictModel):
         return self.model_copy(update={name: value * factor for name, value in prices.items()})
 
 
-class FaultInjection(StrictModel):
-    """Scripted misbehaviour of the `random` engine, for tests, drills and simulations."""
-
-    answer: str | None = None  # always answer this text instead of guessing
-    fail_share: float = Field(default=0.0, ge=0.0, le=1.0)  # share of calls, drawn by id, that fail
-    fail_ids: tuple[str, ...] = ()  # requests that always fail, by request id: a call's id up to its last `/`
-    die_after: int | None = Field(default=None, ge=0)  # the process exits at the call after this many
-    die_on: str | None = None  # the process exits on a prompt that holds this text
-    hang_on: str | None = None  # a prompt that holds this text is never answered
-    cuda_error_on: str | None = None  # the device fails at a prompt that holds this text
-    cuda_error_once: str | None = None  # the device fails at the first call of the process that creates this file
-    on_gpu: bool = False  # replicas are placed on GPUs, and use none
-    cuda_error_at: str | None = None  # the device of processes that Ray gave these GPUs fails at each call
-    fail_load_once: str | None = None  # the process that creates this file cannot load the model
-    stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls
-    call_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each call
-    reverse: bool = False  # answer each group of calls in reverse order
-    journal: str | None = None  # local file to which call ids are appended before the answers: shows repeats
-    drop_every: int | None = Field(default=None, ge=1)  # leave every n-th call unanswered, against the contract
-
-
 class LocalSettings(StrictModel):
     """Settings of a model whose weights are loaded on machines of the cluster."""
 
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    dtype: Annotated[Literal["auto", "bfloat16", "float16", "float32"], Identity(always=True)] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     tensor_parallel: PositiveInt = 1
     replicas_per_gpu: int = Field(default=1, ge=1, le=16)  # for a small model; each replica has its share of the memory
@@ -183,34 +184,40 @@ class LocalSettings(StrictModel):
     pictures_per_prefill: int = Field(default=1, ge=1, le=64)  # with more, answers may differ in their last bits
     cuda_graphs: bool = True  # on GPUs, record decoding steps and repeat them; without, last bits may differ
     batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
-    adapter: str | None = None  # LoRA: a folder, `s3://` folder or hub id
-    adapter_revision: str | None = None  # branch, tag or commit of an adapter at the hub
+    adapter: Annotated[str | None, Identity("weights", always=True)] = None  # LoRA: a folder or hub id
+    adapter_revision: Annotated[str | None, Identity("weights", is_computed=True)] = None
+    """Branch, tag or commit of an adapter at the hub."""
     requested_adapter_revision: str | None = None  # what `adapter_revision` was before a run resolved it; set by runs
     checksums: dict[str, str] = Field(default_factory=dict)  # files of the folder -> sha256, compared before loading
     remote_code: bool = False  # published with code that its engine runs: refused unless trusted
-    trust_remote_code: bool = False  # run code that comes with the weights; set by `--trust-remote-code` too
+    trust_remote_code: Annotated[bool, Identity(always=True)] = False
+    """Run code that comes with the weights; set by `--trust-remote-code` too."""
     stall_timeout_s: PositiveFloat = 1800.0
     """Seconds that a local model may take to its next answer, plus 2 for each token it may generate; then its process
     is restarted, and a request that was alone in it fails with `timeout`."""
-    chat_format: Literal["plain", "vicuna"] | None = None
+    chat_format: Annotated[Literal["plain", "vicuna"] | None, Identity("prompts", key="form")] = None
     """How turns are written for a tokenizer without a chat template; overrides an existing template."""
 
 
 class EndpointSettings(StrictModel):
     """Settings of a model behind an HTTP endpoint."""
 
-    base_url: str | None = None  # parent of `/chat/completions`; stored without a trailing slash
+    base_url: Annotated[str | None, Identity(is_computed=True)] = None
+    """Parent of `/chat/completions`; stored without a trailing slash."""
     api_key_env: str | None = None  # name of the variable that holds the key; the key is never written anywhere
     requests_per_minute: PositiveFloat | None = None  # evenly spaced, retries included; replicas do not coordinate
     concurrency: PositiveInt = 16  # calls in flight at an endpoint
     timeout_s: PositiveFloat = 120.0  # seconds for one attempt at an endpoint, from first byte sent to last one read
     retries: int = Field(default=5, ge=0)  # at an endpoint: 408, 409, 429, 5xx, timeouts, broken connections
-    omit_parameters: tuple[OptionalParameter, ...] = ()  # rejected by the endpoint: not sent
-    top_p: float | None = Field(default=None, gt=0.0, le=1.0)  # this and the next four: sent with each request
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
-    detail: Literal["auto", "low", "high"] | None = None  # resolution at which the server reads pictures
-    logprobs: bool = False  # the mean over an answer's tokens goes into the column `mean_logprob`
-    extra_body: dict[str, JsonValue] = Field(default_factory=dict)
+    omit_parameters: Annotated[tuple[OptionalParameter, ...], Identity("decoding")] = ()
+    """Rejected by the endpoint: not sent."""
+    top_p: Annotated[float | None, Field(gt=0.0, le=1.0), _OPTION] = None
+    reasoning_effort: Annotated[Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None, _OPTION] = None
+    detail: Annotated[Literal["auto", "low", "high"] | None, _READING] = None
+    """Resolution at which the server reads pictures."""
+    logprobs: Annotated[bool, Identity(is_sent=True, untaken_by=("anthropic",))] = False
+    """The mean over an answer's tokens goes into the column `mean_logprob`."""
+    extra_body: Annotated[dict[str, JsonValue], _OPTION] = Field(default_factory=dict)
     """Fields of the request that only some servers know, such as vLLM's `chat_template_kwargs`. They are recorded in
     `run.json`: no secrets."""
     price: Price | None = None
@@ -256,7 +263,8 @@ class EndpointSettings(StrictModel):
     @field_validator("extra_body")
     @classmethod
     def _only_further_fields(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        taken = sorted(_REQUEST_FIELDS & value.keys())
+        sent = {name for name, identity in identity_fields(cls) if identity.is_sent}
+        taken = sorted((_REQUEST_FIELDS | sent) & value.keys())
         if taken:
             raise ValueError(f"extra_body must not hold {', '.join(taken)}: the engine or another key sets that")
         if path := secret_field(value):

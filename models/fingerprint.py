@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from models.entry_fields import REQUEST_OPTIONS, ReasoningMarkers
+from models.entry_fields import ReasoningMarkers, identity_fields
 from models.errors import ModelsFileError
 from models.guards.redaction import shown_address
 from models.guards.regular_files import NotRegularError, open_regular
@@ -85,24 +85,23 @@ def is_of_hub(spec: ModelSpec) -> bool:
 
 def answer_fingerprint(spec: ModelSpec) -> dict[str, Any]:
     """Return all of a model that changes an answer; request ids hash this, so keys and values stay as they are."""
-    included = {"engine", "model", "dtype", "adapter", "trust_remote_code", "limits", "system"}
-    fingerprint: dict[str, Any] = spec.model_dump(mode="json", include=included)
+    marks = {name: mark for name, mark in identity_fields(ModelSpec) if not mark.is_computed}
+    values = spec.model_dump(mode="json", include=set(marks))
+    given = {name: mark for name, mark in marks.items() if values[name] or mark.always}
+    fingerprint: dict[str, Any] = {mark.key or name: values[name] for name, mark in given.items()}
     fingerprint["revision"] = resolved_revision(spec)
     if spec.limits.max_image_bytes is None:
         del fingerprint["limits"]["max_image_bytes"]  # ids made before this limit existed stay as they are
     if spec.is_endpoint:
         # Servers call quite different weights `model`, or by one public name. `run.json` holds this: no keys in paths.
         fingerprint["base_url"] = shown_address(str(spec.base_url))
-    if spec.chat_format:
-        fingerprint["form"] = spec.chat_format
     if spec.omit_parameters:
         fingerprint["omit_parameters"] = sorted(spec.omit_parameters)
-    fingerprint |= {name: value for name in REQUEST_OPTIONS if (value := getattr(spec, name))}
     if spec.thinking_tokens is not None:
         fingerprint["reasoning"] = [spec.thinking_tokens, (spec.reasoning or ReasoningMarkers()).model_dump()]
     if spec.is_random:
         fingerprint["seed"] = spec.seed
-        fingerprint["faults"] = {"answer": spec.fault_injection.answer}
+        fingerprint["faults"] = {"answer": spec.answer}
     if fingerprint["revision"] and local_weights(spec):
         fingerprint["model"] = Path(spec.model).name
     if spec.adapter and Path(spec.adapter).expanduser().is_dir():

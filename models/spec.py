@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from functools import cache
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, model_validator
 
 from models.entry_fields import (
-    REQUEST_OPTIONS,
     CatalogFacts,
     EndpointSettings,
-    FaultInjection,
     GenerationSpec,
+    Identity,
     Limits,
     LocalSettings,
     ReasoningMarkers,
     Replicas,
+    identity_fields,
 )
 from models.messages import DEFAULT_SEED
 
@@ -33,38 +35,43 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     is_endpoint: ClassVar[bool] = False  # calls go to an HTTP endpoint
     batch_builder: ClassVar[str] = ""  # `module:class` of its provider's batch endpoint; '' where there is none
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
-    untaken_options: ClassVar[frozenset[str]] = frozenset()  # request options that its protocol has no form for
+    needs_no_isolation: ClassVar[bool] = False  # it can neither end nor stall its process: on one machine, the driver
     body_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a request that the engine sets, beside OpenAI's
     package: ClassVar[str] = ""  # an optional package, without which the engine does not run
     builder: ClassVar[str] = ""  # `module:function` that makes the engine of an entry
     ranks_builder: ClassVar[str] = ""  # the same where a replica has a process for each rank; '' where it has one
     can_offload: ClassVar[bool] = False  # layers that do not fit can be kept in CPU memory or on disk
 
-    engine: Literal["auto", "transformers", "vllm", "openai", "anthropic", "gemini", "random"]
+    engine: Annotated[
+        Literal["auto", "transformers", "vllm", "openai", "anthropic", "gemini", "random"], Identity(always=True)
+    ]
     engine_reason: str = ""  # why `auto` became this engine; set by `models.engine_choice`
-    model: str = ""  # hub id, local directory, `s3://` folder, or the name at the endpoint
-    revision: str | None = None
+    model: Annotated[str, Identity("weights", always=True)] = ""
+    """Hub id, local directory, `s3://` folder, or the name at the endpoint."""
+    revision: Annotated[str | None, Identity("weights", is_computed=True)] = None
     requested_revision: str | None = None  # what `revision` was before a run resolved it to this commit; set by runs
     replicas: Replicas = Replicas()
     generation: GenerationSpec = GenerationSpec()
-    limits: Limits = Limits()
+    limits: Annotated[Limits, Identity("media", always=True)] = Limits()
     reasoning_tokens: int | None = Field(default=None, ge=0)
     """Tokens that a model may think with, in addition to those of its answer; 1,024 where only `reasoning` is set."""
-    reasoning: ReasoningMarkers | None = None  # what marks its thoughts; None: it does not reason
-    system: str | None = None  # a system prompt; none by default
-    fault_injection: FaultInjection = FaultInjection()
-    seed: int = DEFAULT_SEED
+    reasoning: Annotated[ReasoningMarkers | None, Identity("decoding", is_computed=True)] = None
+    """What marks its thoughts; None: it does not reason."""
+    system: Annotated[str | None, Identity("prompts", always=True)] = None  # a system prompt; none by default
+    seed: Annotated[int, Identity("weights", is_computed=True)] = DEFAULT_SEED
+    answer: Annotated[str | None, Identity("weights", key="faults", is_computed=True)] = None
+    """What the `random` engine always answers, instead of guesses."""
 
     if not TYPE_CHECKING:  # its signature would hide the fields
 
         def __new__(cls, **values: Any) -> Self:
             """Return an empty entry of the engine's class."""
-            return super().__new__(_entry_class(cls, values))
+            return super().__new__(entry_class(cls, values))
 
     @model_validator(mode="wrap")
     @classmethod
     def _of_engine(cls, values: Any, handler: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
-        entry = _entry_class(cls, values)
+        entry = entry_class(cls, values)
         return handler(values) if entry is cls else entry.model_validate(values)
 
     @model_validator(mode="after")
@@ -89,10 +96,10 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
 
     @model_validator(mode="after")
     def _request_options(self) -> ModelSpec:
-        unsent = [name for name in REQUEST_OPTIONS if getattr(self, name)]
-        if unsent and not self.is_endpoint:
-            raise ValueError(f"{', '.join(unsent)}: only engines of endpoints send requests")
-        untaken = [name for name in unsent if name in self.untaken_options]
+        options = {name: mark for name, mark in identity_fields(type(self)) if mark.is_sent and getattr(self, name)}
+        if options and not self.is_endpoint:
+            raise ValueError(f"{', '.join(options)}: only engines of endpoints send requests")
+        untaken = [name for name, mark in options.items() if self.engine in mark.untaken_by]
         if untaken:
             raise ValueError(f"{', '.join(untaken)}: engine {self.engine} has no such option")
         if taken := sorted(self.body_fields & self.extra_body.keys()):
@@ -115,11 +122,6 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
         if self.reasoning is None and self.reasoning_tokens is None:
             return None
         return REASONING_TOKENS if self.reasoning_tokens is None else self.reasoning_tokens
-
-    @property
-    def needs_no_isolation(self) -> bool:
-        """Whether answering can neither end nor stall its process: small jobs may run in the driver."""
-        return False
 
     @property
     def can_use_gpu(self) -> bool:
@@ -183,7 +185,7 @@ class OpenAIEntry(ModelSpec):
     """An entry behind an OpenAI-compatible endpoint."""
 
     engine: Literal["openai"]
-    is_endpoint = True
+    is_endpoint = needs_no_isolation = True
     builder = "models.engines.openai.engine:OpenAIEngine"
     batch_builder = "models.engines.openai.batch_api:OpenAIBatchApi"
 
@@ -193,8 +195,7 @@ class AnthropicEntry(ModelSpec):
 
     engine: Literal["anthropic"]
     base_url: str | None = "https://api.anthropic.com"
-    is_endpoint = True
-    untaken_options = frozenset({"detail", "logprobs"})
+    is_endpoint = needs_no_isolation = True
     body_fields = frozenset({"system", "thinking", "output_config"})
     builder = "models.engines.anthropic.engine:AnthropicEngine"
     batch_builder = "models.engines.anthropic.batch_api:AnthropicBatchApi"
@@ -205,7 +206,7 @@ class GeminiEntry(ModelSpec):
 
     engine: Literal["gemini"]
     base_url: str | None = "https://generativelanguage.googleapis.com/v1beta"
-    is_endpoint = True
+    is_endpoint = needs_no_isolation = True
     body_fields = frozenset({"contents", "systemInstruction", "generationConfig"})
     builder = "models.engines.gemini.engine:GeminiEngine"
     batch_builder = "models.engines.gemini.batch_api:GeminiBatchApi"
@@ -215,18 +216,8 @@ class RandomEntry(ModelSpec):
     """The chance baseline."""
 
     engine: Literal["random"]
-    is_random = True
+    is_random = needs_no_isolation = True
     builder = "models.engines.random_baseline:RandomEngine"
-
-    @property
-    def can_use_gpu(self) -> bool:
-        """Whether a replica is placed on GPUs, as the real engine that it stands in for."""
-        return self.fault_injection.on_gpu
-
-    @property
-    def needs_no_isolation(self) -> bool:
-        """Whether nothing of `fault_injection` ends or stalls the process."""
-        return self.fault_injection == FaultInjection()
 
 
 _CLASSES: Mapping[object, type[ModelSpec]] = {
@@ -240,8 +231,14 @@ _CLASSES: Mapping[object, type[ModelSpec]] = {
 }
 
 
-def _entry_class(cls: type[ModelSpec], values: Any) -> type[ModelSpec]:
+def entry_class(cls: type[ModelSpec], values: Any) -> type[ModelSpec]:
     """Return the class of the entry that these values make: for `ModelSpec` that of their engine."""
     if cls is not ModelSpec or not isinstance(values, dict) or not isinstance(values.get("engine"), str):
         return cls
-    return _CLASSES.get(values["engine"], cls)
+    return _CLASSES.get(values["engine"]) or _registered_classes().get(values["engine"], cls)
+
+
+@cache
+def _registered_classes() -> Mapping[str, type[ModelSpec]]:
+    """Return the classes of entries that other packages register in the entry-point group `vlmsweep.engines`."""
+    return {point.name: point.load() for point in entry_points(group="vlmsweep.engines")}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.metrics_kernel.definitions import estimates as estimates
     from pipelines.benchmarks.metrics_kernel.definitions import with_intervals as with_intervals
     from pipelines.benchmarks.metrics_kernel.rows import ScoredRows as ScoredRows
-    from pipelines.benchmarks.people.baseline import FileBaseline as FileBaseline
+    from pipelines.benchmarks.people import FileBaseline as FileBaseline
     from pipelines.benchmarks.prompt_templates import PromptTexts as PromptTexts
     from pipelines.benchmarks.published import parse_published as parse_published
     from pipelines.benchmarks.records import MediaFile as MediaFile
@@ -52,11 +52,8 @@ if TYPE_CHECKING:
     from pipelines.ingest.ingest import IngestResult as IngestResult
     from pipelines.ingest.ingest import ingest_benchmark as ingest_benchmark
     from pipelines.ingest.source_folder import Folder as Folder
-    from pipelines.plan.run_spec import FailureBudget as FailureBudget
     from pipelines.plan.run_spec import RunSpec as RunSpec
-    from pipelines.plan.run_spec import ScorerSpec as ScorerSpec
     from pipelines.plan.run_spec import Stage as Stage
-    from pipelines.plan.selection import Limit as Limit
     from pipelines.progress import NullProgress as NullProgress
     from pipelines.progress import ProgressListener as ProgressListener
     from pipelines.report.compare import Comparison as Comparison
@@ -74,7 +71,7 @@ _MODULES: Final = {
     "pipelines.benchmarks.layout": "Fixed Rows TableDef",
     "pipelines.benchmarks.metrics_kernel.definitions": "Grouping Measure MetricDef estimates with_intervals",
     "pipelines.benchmarks.metrics_kernel.rows": "ScoredRows",
-    "pipelines.benchmarks.people.baseline": "FileBaseline",
+    "pipelines.benchmarks.people": "FileBaseline",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
     "pipelines.benchmarks.published": "parse_published",
     "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt Publication RawSample Reading Rejection "
@@ -84,8 +81,7 @@ _MODULES: Final = {
     "pipelines.ingest.dataset": "Dataset",
     "pipelines.ingest.ingest": "IngestResult ingest_benchmark",
     "pipelines.ingest.source_folder": "Folder",
-    "pipelines.plan.run_spec": "FailureBudget RunSpec ScorerSpec Stage",
-    "pipelines.plan.selection": "Limit",
+    "pipelines.plan.run_spec": "RunSpec Stage",
     "pipelines.progress": "NullProgress ProgressListener",
     "pipelines.report.compare": "Comparison Difference compare",
     "pipelines.storage.store": "Store",

@@ -1,15 +1,23 @@
 """`vlmsweep gate`, `power`, `items` and `stress`: conclusions from outputs, from items and from perturbed inputs."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.flags import StressFlags
-from jobs.shared.options import names, takes
+from jobs.shared.options import Json, Out, Outs, RunOptions, names
 from jobs.shared.output import print_result
+from pipelines.errors import UsageError
+from pipelines.flags import Flag
 
 
 @listed("Understand", "gate out --policy POLICY.yaml --baseline LAST_OUT")
-def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False) -> int:
+def gate(
+    out: Out,
+    policy: Annotated[Path, Flag("YAML file: a list of lines that must hold, and `alpha`.", "Limits")],
+    baseline: Annotated[str | None, Flag("The --out that models are compared with.", "Limits", kind="location")] = None,
+    json: Json = False,
+) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
     from jobs.shared.render import show_gate
     from pipelines.decisions.gate import EXIT_CODES
@@ -23,7 +31,13 @@ def gate(out: str, policy: Path, baseline: str | None = None, json: bool = False
 
 
 @listed("Understand", "power out --difference 0.02")
-def power(out: str, difference: float, metric: str = "", models: str | None = None, json: bool = False) -> None:
+def power(
+    out: Out,
+    difference: Annotated[float, Flag("The difference to be found, such as 0.02.")],
+    metric: Annotated[str, Flag("Default: each benchmark's headline.")] = "",
+    models: Annotated[str | None, Flag("Only these models, comma-separated.", "Models", kind="models")] = None,
+    json: Json = False,
+) -> None:
     """Show how many rows and clusters a difference of models needs, and which difference these data can show."""
     from jobs.analysis.power import power as estimate
     from jobs.analysis.render import show_power
@@ -33,7 +47,14 @@ def power(out: str, difference: float, metric: str = "", models: str | None = No
 
 
 @listed("Understand", "items out OTHER_OUT --to items")
-def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = False) -> None:
+def items(
+    out: Outs,
+    to: Annotated[
+        str, Flag("Folder or s3://bucket/key for items.html, items.csv, compact.txt.", "Output", kind="location")
+    ],
+    benchmarks: Annotated[str | None, Flag("Only these benchmarks.", "Data")] = None,
+    json: Json = False,
+) -> None:
     """List suspect labels, shortcuts and duplicates, and choose a compact subset, from the answers of many models."""
     from jobs.analysis.items.create import describe_items, write_items
     from pipelines.storage.store import Store
@@ -67,18 +88,34 @@ def items(out: list[str], to: str, benchmarks: str | None = None, json: bool = F
     print_result(json, {"files": addresses, "items": counts}, *lines, *addresses)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StressOptions(RunOptions):
+    """Options of `stress`."""
+
+    stress: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Conditions, comma-separated, with a number or without: order and letters (draws), frames (percent of "
+            "their distance), jpeg (quality), pixels (percent), such as order-1,order-2,jpeg-10.",
+            "Limits",
+            "--conditions",
+        ),
+    ] = ("order", "letters", "frames", "jpeg", "pixels")
+
+
 @listed(
     "Evaluate",
     "stress --models qwen2.5-vl-7b --benchmarks maia --data data --out out --conditions order,letters",
 )
-@takes(StressFlags)
-def stress(flags: StressFlags) -> int:
+def stress(options: StressOptions) -> int:
     """Re-run under perturbed inputs and show which rankings and differences change.
 
-    Accepts the flags of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
+    Accepts the options of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
     the same command again to do what is missing.
     """
     from jobs.analysis.stress.lines import stress_result
     from jobs.cli.run import run_stages
 
-    return run_stages(flags, "predict", "score", "report", further=stress_result)
+    if not options.stress:
+        raise UsageError("--conditions: name at least one, such as order or jpeg-30")
+    return run_stages(options, "predict", "score", "report", further=stress_result)

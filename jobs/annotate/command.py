@@ -2,12 +2,14 @@
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.options import names
+from jobs.shared.options import Json, names
 from jobs.shared.output import print_result
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _MAX_PEOPLE = 50
@@ -15,18 +17,18 @@ _MAX_PEOPLE = 50
 
 @listed("Share", "annotate out --benchmark maia --n 50 --people 3 --to forms")
 def annotate(
-    out: str,
-    benchmark: str,
-    n: int,
-    to: Path,
-    by: str | None = None,
-    people: str = "2",
-    models: str | None = None,
-    tasks: str | None = None,
-    settings: str | None = None,
-    suspects: Path | None = None,
-    seed: int = DEFAULT_SEED,
-    json: bool = False,
+    out: Annotated[str, Argument("The --out of a run, whose samples and answers are annotated.", kind="location")],
+    benchmark: Annotated[str, Flag("The benchmark.")],
+    n: Annotated[int, Flag("Number of items to draw.", low=1)],
+    to: Annotated[Path, Flag("A local folder for the forms.", "Output")],
+    by: Annotated[str | None, Flag("Strata, comma-separated, such as subset,label. [the benchmark's own]")] = None,
+    people: Annotated[str, Flag("How many people, or their codes, comma-separated; one form per person.")] = "2",
+    models: Annotated[str | None, Flag("Only answers of these models.", "Models", kind="models")] = None,
+    tasks: Annotated[str | None, Flag("Only these tasks.", "Data")] = None,
+    settings: Annotated[str | None, Flag("Only these settings.", "Data")] = None,
+    suspects: Annotated[Path | None, Flag("The items.csv of `items`: only its suspect labels are drawn.")] = None,
+    seed: Annotated[int, Flag("The same seed draws the same items.")] = DEFAULT_SEED,
+    json: Json = False,
 ) -> None:
     """Draw items, spread over strata, and write one self-contained form per person; `--human` reads what they save."""
     from jobs.annotate.create import AnnotationSpec, create_forms

@@ -15,7 +15,7 @@ from models.errors import YamlFileError
 from models.messages import DEFAULT_SEED, Media
 from models.strict_yaml import read_text
 from pipelines.benchmarks.csv_rows import CsvRows
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem
+from pipelines.benchmarks.human import AnnotationForm, AnnotationItem
 from pipelines.benchmarks.records import MediaRef, Row, Sample, is_person
 from pipelines.errors import DatasetError, DecodeError, UsageError
 from pipelines.ingest.dataset import Dataset

@@ -2,14 +2,20 @@
 
 from dataclasses import asdict
 from operator import attrgetter
+from typing import Annotated
 
 from jobs.shared.commands import listed
+from jobs.shared.options import Json
 from jobs.shared.output import print_result
 from jobs.shared.tables import table
+from pipelines.flags import Argument
 
 
 @listed("Understand", "audit mate")
-def audit(paper: str | None = None, json: bool = False) -> None:
+def audit(
+    paper: Annotated[str | None, Argument("The benchmark of a paper; all papers without it.")] = None,
+    json: Json = False,
+) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
     from jobs.audit.cells import DIMENSIONS
     from jobs.audit.papers import audit as audited

@@ -1,27 +1,41 @@
 """`vlmsweep compare`: what differs between two runs, or between a run and the papers."""
 
+from typing import Annotated
+
 from jobs.shared.commands import listed
-from jobs.shared.options import names, refuse
+from jobs.shared.options import Json, names, refuse
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 from pipelines.registry import extension
 
 
 @listed("Understand", "compare out OTHER_OUT")
 def compare(
-    out_a: str,
-    out_b: str | None = None,
-    models: str | None = None,
-    published: bool = False,
-    margin: float | None = None,
-    explained: bool = False,
-    metric: str | None = None,
-    benchmarks: str | None = None,
-    tasks: str | None = None,
-    settings: str | None = None,
-    reading: str | None = None,
-    data: str | None = None,
-    tool: str | None = None,
-    json: bool = False,
+    out_a: Annotated[str, Argument("The --out of a run.", kind="location")],
+    out_b: Annotated[str | None, Argument("The --out of another run; left out, the same.", kind="location")] = None,
+    models: Annotated[
+        str | None,
+        Flag("One model, or A,B: A of the first, B of the second; A:SETTING,B:SETTING.", "Models", kind="models"),
+    ] = None,
+    published: Annotated[bool, Flag("Compare one run with its models' rows in the papers, cell by cell.")] = False,
+    margin: Annotated[
+        float | None, Flag("With --published: how far a reproduced value may be from the paper's. [0.03]", low=0)
+    ] = None,
+    explained: Annotated[
+        bool, Flag("Why a number differs, stage by stage; of OUT, OUT:MODEL, LOG, published.", name="--explain")
+    ] = False,
+    metric: Annotated[str | None, Flag("With --explain: the metric, or A's and B's. [the headline]")] = None,
+    benchmarks: Annotated[str | None, Flag("With --explain: only these.", "Data")] = None,
+    tasks: Annotated[str | None, Flag("With --explain: only these.", "Data")] = None,
+    settings: Annotated[str | None, Flag("With --explain: only these.", "Data")] = None,
+    reading: Annotated[str | None, Flag("With --explain: by these readers too: ours, lmms-eval, vlmevalkit.")] = None,
+    data: Annotated[
+        str | None, Flag("With --explain: the ingested questions that a log answers. [B's]", "Data", kind="location")
+    ] = None,
+    tool: Annotated[
+        str | None, Flag("With --explain: the harness of a log that is not recognised.", "Judging", "--from")
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Show what differs between two runs on the same rows, with paired tests and intervals; or see --published."""
     from jobs.shared.render import show_comparison, show_reproduction

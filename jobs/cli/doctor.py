@@ -3,23 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.options import names, refuse
+from jobs.shared.options import Address, Json, ModelsFiles, Verbose, names, refuse
 from jobs.shared.output import print_result, results_only_on_stdout
 from jobs.shared.tables import table
+from pipelines.flags import Flag
 
 
 @listed("Set up", "doctor --models qwen2.5-vl-7b")
 def doctor(
-    models: str | None = None,
-    models_file: list[Path] | None = None,
-    data: str | None = None,
-    out: str | None = None,
-    eyes: str | None = None,
-    address: str | None = None,
-    verbose: bool = False,
-    json: bool = False,
+    models: Annotated[str | None, Flag("Only these; exit code 3 if one cannot run.", "Models", kind="models")] = None,
+    models_file: ModelsFiles = None,
+    data: Annotated[
+        str | None, Flag("A location that must be reachable and writable.", "Data", kind="location")
+    ] = None,
+    out: Annotated[str | None, Flag("Another such location.", "Output", kind="location")] = None,
+    eyes: Annotated[str | None, Flag("Only ask MODEL what it sees of drawn pictures and clips.", kind="models")] = None,
+    address: Address = None,
+    verbose: Verbose = False,
+    json: Json = False,
 ) -> int:
     """Report what this machine or cluster can run; exit code 3 if something requested cannot."""
     from jobs.doctor import ok, run_checks

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.options import refuse
+from jobs.shared.options import Json, refuse
 from jobs.shared.output import print_result
 from jobs.shared.progress import Progress
 from models.errors import YamlFileError, suggest
@@ -18,19 +18,32 @@ from pipelines.errors import UsageError
 if TYPE_CHECKING:
     from pipelines.ingest.ingest import IngestResult
     from pipelines.storage.store import Store
+from pipelines.flags import Argument, Flag
 
 
 @listed("Set up", "ingest maia MAIA_FOLDER --data data")
 def ingest(
-    benchmark: str,
-    data: str,
-    source: str | None = None,
-    column_map: Path | None = None,
-    name: str | None = None,
-    kind: str | None = None,
-    columns: Path | None = None,
-    split: str | None = None,
-    json: bool = False,
+    benchmark: Annotated[str, Argument("The benchmark of the source; or table, for your own questions.")],
+    data: Annotated[str, Flag("Location of the ingested data: a folder or s3://bucket/key.", "Data", kind="location")],
+    source: Annotated[
+        str | None,
+        Argument(
+            "The benchmark as distributed: a folder or s3://bucket/key. For table also a file or "
+            "hf://datasets/OWNER/NAME.",
+            kind="location",
+        ),
+    ] = None,
+    column_map: Annotated[Path | None, Flag("YAML: our names -> the source's.", "Data")] = None,
+    name: Annotated[str | None, Flag("Name of the table benchmark.", name="--as")] = None,
+    kind: Annotated[
+        str | None,
+        Flag("Kind of a table: choice, yes-no, label, text, number or open; default: detected from the columns."),
+    ] = None,
+    columns: Annotated[
+        Path | None, Flag("For a table: YAML that maps our column names to its own and may set kind and prompt.")
+    ] = None,
+    split: Annotated[str | None, Flag("Split of a table to read; default: test files, or all rows.")] = None,
+    json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
     from pipelines.storage.store import Store

@@ -4,13 +4,15 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.options import refuse
+from jobs.shared.options import Json, ModelsFiles, refuse
 from jobs.shared.output import print_json, print_line, print_result, terminal_width
 from jobs.shared.tables import table
 from models.errors import suggest
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 
 _LISTS = ("benchmarks", "models", "settings")
 _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is there
@@ -18,7 +20,11 @@ _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is
 
 @listed("Set up", "list models")
 def list_(
-    what: str, models_file: list[Path] | None = None, check: bool = False, wide: bool = False, json: bool = False
+    what: Annotated[str, Argument("benchmarks, models or settings")],
+    models_file: ModelsFiles = None,
+    check: Annotated[bool, Flag("Of models: ask the hub which revisions are behind its main, or gone.")] = False,
+    wide: Annotated[bool, Flag("Of models: all columns, and reasons on one line each.")] = False,
+    json: Json = False,
 ) -> None:
     """List what can be run."""
     if what not in _LISTS:

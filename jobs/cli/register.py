@@ -16,7 +16,7 @@ from jobs.cli.run import predict, report, run, score
 from jobs.cli.status import status
 from jobs.cli.submit import submit
 from jobs.shared.commands import GROUP, OTHER, SECTIONS, example_of, section_of
-from jobs.shared.options import group_of, with_common_flags
+from jobs.shared.options import as_command
 from pipelines.errors import UsageError
 from pipelines.registry import load, registered
 
@@ -42,11 +42,13 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group that has options."""
         sections: dict[str, list[tuple[str, str]]] = {name: [] for name in ("Arguments", *_GROUPS, "Options")}
-        for parameter in self.get_params(ctx):
+        arguments = [each for each in self.get_params(ctx) if isinstance(each, TyperArgument)]
+        options = [each for each in self.get_params(ctx) if not isinstance(each, TyperArgument)]
+        for parameter in [*arguments, *sorted(options, key=lambda each: (not each.required, each.opts[0]))]:
             record = parameter.get_help_record(ctx)
-            group = "Arguments" if isinstance(parameter, TyperArgument) else group_of(parameter.name or "")
             if record is not None:
-                sections[group or "Options"].append(record)
+                group = getattr(parameter, "rich_help_panel", None)  # `--help` has none
+                sections["Arguments" if parameter in arguments else group or "Options"].append(record)
         for name, records in sections.items():
             if records:
                 with formatter.section(name):
@@ -96,13 +98,13 @@ def _build(name: str) -> Any:
     section, example = section_of(command), example_of(command, name)
     program = typer.Typer(rich_markup_mode=None)
     if isinstance(command, typer.Typer):
-        for form in command.registered_commands:
+        for form in (each for each in command.registered_commands if each.cls is not GroupedCommand):
             form.cls, form.epilog = GroupedCommand, _epilog(f"{name} {form.name}{example.removeprefix(name)}")
-            form.callback = with_common_flags(form.callback) if form.callback else None
+            form.callback = as_command(form.callback) if form.callback else None
         program.add_typer(command, name=name, rich_help_panel=section)
     else:
         add = program.command(name, cls=GroupedCommand, epilog=_epilog(example), rich_help_panel=section)
-        add(with_common_flags(command))
+        add(as_command(command))
     return typer.main.get_group(program).commands[name]
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 
 from jobs.shared.commands import listed
-from jobs.shared.flags import ReportFlags, ScoreFlags, SweepFlags
-from jobs.shared.options import refuse, takes
+from jobs.shared.options import RunOptions, refuse
 from jobs.shared.output import print_error, print_json, print_line, results_only_on_stdout
 from jobs.shared.progress import Progress
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec, Stage
@@ -26,66 +27,105 @@ _SWEEP: Final = "--models qwen2.5-vl-7b --benchmarks maia --data data --out out"
 
 
 @listed("Evaluate", f"run {_SWEEP} --limit 100")
-@takes(SweepFlags)
-def run(flags: SweepFlags) -> int:
+def run(options: RunOptions) -> int:
     """Evaluate models: predict, score and report. Run the same command again to resume."""
-    return run_stages(flags, "predict", "score", "report")
+    return run_stages(options, "predict", "score", "report")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictOptions(RunOptions):
+    """Options of `predict`."""
+
+    ignored: ClassVar = ("judge", "judge_checks", "scorers", "human")
 
 
 @listed("Evaluate", f"predict {_SWEEP}")
-@takes(SweepFlags)
-def predict(flags: SweepFlags) -> int:
+def predict(options: PredictOptions) -> int:
     """Generate answers only, without scoring.
 
-    Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --human have no effect.
+    Accepts the options of `run`, so that one file serves both; --judge, --scorer and --human have no effect.
     """
-    return run_stages(flags, "predict")
+    return run_stages(options, "predict")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions(RunOptions):
+    """Options of `score`; with `predictions`, models and benchmarks are those of the file."""
+
+    optional: ClassVar = ("models", "benchmarks")
+
+    predictions: Annotated[
+        Path | None,
+        Flag(
+            "Imported answers: FILE.jsonl, FILE.parquet, the authors' files of MATE and V-FLUTE, or logs of lmms-eval, "
+            "lm-eval, VLMEvalKit, Inspect or EvalScope.",
+            "Judging",
+        ),
+    ] = None
+    tool: Annotated[
+        str | None,
+        Flag(
+            "The harness that wrote --predictions, if it is not recognised: lm-eval, lmms-eval, vlmevalkit, inspect or "
+            "evalscope.",
+            "Judging",
+            "--from",
+            metavar="TOOL",
+        ),
+    ] = None
 
 
 @listed("Evaluate", f"score {_SWEEP} --judge qwen2.5-7b")
-@takes(ScoreFlags)
-def score(flags: ScoreFlags) -> int:
+def score(options: ScoreOptions) -> int:
     """Score the predictions in --out, or import answers, score and report them.
 
-    Accepts the flags of `run`, so that one file serves both. --dry-run shows what would be judged and scored.
+    Accepts the options of `run`, so that one file serves both. --dry-run shows what would be judged and scored.
     """
-    if flags.predictions is None:
-        refuse({"from": flags.tool}, "names the harness that wrote --predictions, which is missing")
-        return run_stages(flags, "score")
+    if options.predictions is None:
+        refuse({"from": options.tool}, "names the harness that wrote --predictions, which is missing")
+        return run_stages(options, "score")
     from jobs.shared.spec_builder import external_spec
     from pipelines.sweep.external import score_external
 
-    with _checking(as_json=flags.json) as progress:
-        spec, path = external_spec(flags), flags.predictions
-        if flags.dry_run:
+    with _checking(as_json=options.json) as progress:
+        spec, path = external_spec(options), options.predictions
+        if options.dry_run:
             from jobs.dry_run.command import show_file
 
-            show_file(spec, path, tool=flags.tool, as_json=flags.json)
+            show_file(spec, path, tool=options.tool, as_json=options.json)
             return 0
         with results_only_on_stdout():
-            result = score_external(spec, path, progress=progress, tool=flags.tool)
-    return print_result(result, spec, as_json=flags.json)
+            result = score_external(spec, path, progress=progress, tool=options.tool)
+    return print_result(result, spec, as_json=options.json)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions(RunOptions):
+    """Options of `report`; without `models`, all that the output holds is reported."""
+
+    ignored: ClassVar = ("judge", "judge_checks", "scorers", "cost_limit", "wait_for_nodes")
+    optional: ClassVar = ("models", "benchmarks", "data", "out")
+
+    output: Annotated[str | None, Argument("The same as --out.", kind="location", metavar="OUT")] = None
 
 
 @listed("Evaluate", f"report {_SWEEP}")
-@takes(ReportFlags)
-def report(flags: ReportFlags) -> int:
+def report(options: ReportOptions) -> int:
     """Write the report of OUT again, for --models or for all that OUT holds.
 
-    Accepts the flags of `run`, so that one file serves both; --judge, --scorer and --cost-limit have no effect, because
-    no model runs. --dry-run shows what would be reduced.
+    Accepts the options of `run`, so that one file serves both; --judge, --scorer and --cost-limit have no effect,
+    because no model runs. --dry-run shows what would be reduced.
     """
-    flags = replace(flags, out=flags.output or flags.out)
-    if not flags.out:
+    options = replace(options, out=options.output or options.out)
+    if not options.out:
         raise UsageError("report: name the output, as in `vlmsweep report OUT`")
-    if flags.models:
-        return run_stages(flags, "report")
+    if options.models:
+        return run_stages(options, "report")
     fields = ("benchmarks", "tasks", "settings", "limit", "captioner", "until", "prompts", "batch")
-    selections = {name: getattr(flags, name) for name in fields} | {
-        "sample-id": flags.sample_ids,
-        "prompt-version": flags.prompt_versions,
-        "repeats": flags.repeats > 1,
-        "seed": flags.seed != DEFAULT_SEED,
+    selections = {name: getattr(options, name) for name in fields} | {
+        "sample-id": options.sample_ids,
+        "prompt-version": options.prompt_version,
+        "repeats": options.repeats > 1,
+        "seed": options.seed != DEFAULT_SEED,
     }
     if unused := [f"--{flag}" for flag, value in selections.items() if value]:
         text = "%s: without effect, because a report without --models is of all that OUT holds"
@@ -94,16 +134,16 @@ def report(flags: ReportFlags) -> int:
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.run import report_again
 
-    with _checking(as_json=flags.json) as progress:
-        spec = report_spec(flags)
-        if flags.dry_run:
-            return _show_stages(spec, [Stage.REPORT], as_json=flags.json)
+    with _checking(as_json=options.json) as progress:
+        spec = report_spec(options)
+        if options.dry_run:
+            return _show_stages(spec, [Stage.REPORT], as_json=options.json)
         with results_only_on_stdout():
             result = report_again(spec, progress=progress)
-    return print_result(result, spec, as_json=flags.json)
+    return print_result(result, spec, as_json=options.json)
 
 
-def run_stages(flags: SweepFlags, *names: str, further: Further | None = None) -> int:
+def run_stages(options: RunOptions, *names: str, further: Further | None = None) -> int:
     """Run stages of a sweep, print its result with what `further` adds, and return the exit code."""
     from jobs.shared.spec_builder import build_run_spec
     from pipelines.plan.run_manifest import load_existing_run
@@ -113,15 +153,15 @@ def run_stages(flags: SweepFlags, *names: str, further: Further | None = None) -
     from pipelines.sweep.run import run_sweep
 
     stages = [Stage(name) for name in names]
-    with _checking(as_json=flags.json) as progress:
-        spec = build_run_spec(flags, stages)
-        if flags.dry_run:
-            return _show_stages(spec, stages, as_json=flags.json)
+    with _checking(as_json=options.json) as progress:
+        spec = build_run_spec(options, stages)
+        if options.dry_run:
+            return _show_stages(spec, stages, as_json=options.json)
         if Stage.PREDICT not in stages and not is_remote(spec.out):  # a bucket is tried for writing first
             load_existing_run(Store(spec.out))
         with results_only_on_stdout():
             result = run_sweep(spec, stages=stages, progress=progress)
-    return print_result(result, spec, as_json=flags.json, further=further)
+    return print_result(result, spec, as_json=options.json, further=further)
 
 
 def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
@@ -172,4 +212,4 @@ def exit_code(result: SweepResult, spec: RunSpec) -> int:
     """Return how a sweep ends: 3 where a model was unavailable, 1 where more rows failed than are allowed, else 0."""
     if result.unavailable:
         return 3
-    return 0 if spec.fail_on_error.allows(result.failed, max(result.requests, 1)) else 1
+    return 0 if spec.allows(result.failed, max(result.requests, 1)) else 1

@@ -2,11 +2,13 @@
 
 import time
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
 from jobs.shared.commands import listed
+from jobs.shared.options import Json, Out
 from jobs.shared.output import clear_screen, print_json, print_line
 from jobs.shared.tables import table
+from pipelines.flags import Flag
 from pipelines.progress import span
 
 WATCH_S = 5.0
@@ -15,7 +17,11 @@ _TOTALS: Final = (("done", "failed"), ("pending", "running"))
 
 
 @listed("Evaluate", "status out")
-def status(uri: str, watch: bool = False, json: bool = False) -> None:
+def status(
+    uri: Out,
+    watch: Annotated[bool, Flag("Show it again every few seconds, until nothing is left to do.")] = False,
+    json: Json = False,
+) -> None:
     """Show the progress of a run, once or until it is done."""
     from pipelines.sweep.status import status_rows
 

@@ -6,23 +6,66 @@ sent. The list is of what is sent: data, media, environment files and anything e
 
 import hashlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 from jobs.shared.commands import listed
-from jobs.shared.flags import SubmitFlags
-from jobs.shared.options import takes
+from jobs.shared.options import Json, Verbose
 from jobs.shared.output import print_json, print_result, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
+from pipelines.flags import Flag
+from pipelines.plan.options import SweepOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOptions(SweepOptions):
+    """Options of `submit`."""
+
+    kept_relative: ClassVar = ("data", "out", "scorers", "models", "judge", "captioner", "trust_remote_code")
+    """And refused: the job runs on another machine."""
+
+    address: Annotated[
+        str, Flag("The cluster's dashboard, such as http://127.0.0.1:8265.", "Cluster", is_required=True)
+    ] = ""
+    env: Annotated[
+        tuple[str, ...],
+        Flag(
+            "NAME of a variable of this shell for driver and workers, such as a model's key or a store's credentials; "
+            "may be repeated. Its value is encrypted with the cluster's token, without which it is refused, and "
+            "appears in no log and in no process's arguments.",
+            "Cluster",
+            is_repeatable=True,
+        ),
+    ] = ()
+    submission_id: Annotated[
+        str | None,
+        Flag(
+            "Name of the job; a job of this name that succeeded is not run again. Default: made from the options.",
+            "Cluster",
+        ),
+    ] = None
+    pending_timeout: Annotated[
+        float, Flag("Seconds to wait for a place on the cluster, then stop.", "Cluster", low=1)
+    ] = 600.0
+    entrypoint_num_cpus: Annotated[
+        float, Flag("CPUs reserved for the driver; 0 keeps it on the head.", "Cluster", low=0)
+    ] = 0.0
+    entrypoint_memory: Annotated[int, Flag("Bytes reserved for the driver.", "Cluster", low=0)] = 0
+    code: Annotated[str, Flag("here: send this installation's code; image: the cluster has it.", "Cluster")] = "here"
+    follow: Annotated[bool, Flag("Show the job's log until it ends.", "Cluster", "--follow/--no-follow")] = True
+    stop: Annotated[bool, Flag("Stop the job of these options instead of starting it.", "Cluster")] = False
+    verbose: Verbose = False
+    json: Json = False
 
 
 @listed(
     "Evaluate",
     "submit --models qwen2.5-vl-7b --benchmarks maia --data s3://BUCKET/data --out s3://BUCKET/out --address http://127.0.0.1:8265",
 )
-@takes(SubmitFlags, without=("dry_run",))
-def submit(flags: SubmitFlags) -> int:
+def submit(options: SubmitOptions) -> int:
     """Run a sweep as a job of a Ray cluster, and show its log.
 
     Ctrl-C stops the log, not the job: the same command shows it again; with --stop the job ends. A job that was
@@ -30,43 +73,43 @@ def submit(flags: SubmitFlags) -> int:
     """
     from jobs.submit.package import entrypoint, stage
 
-    _check(flags)
-    line = entrypoint(flags)
-    name = flags.submission_id or f"vlmsweep-{hashlib.sha256(line.encode()).hexdigest()[:12]}"
-    if flags.stop:
-        return _stop(flags.address, name, as_json=flags.json)
+    _check(options)
+    line = entrypoint(options, verbose=options.verbose)
+    name = options.submission_id or f"vlmsweep-{hashlib.sha256(line.encode()).hexdigest()[:12]}"
+    if options.stop:
+        return _stop(options.address, name, as_json=options.json)
     with scratch() as folder:
-        stage(flags, folder / "job", code=flags.code)
-        return _submit(flags, line, name, folder / "job")
+        stage(options, folder / "job", code=options.code)
+        return _submit(options, line, name, folder / "job")
 
 
-def _submit(flags: SubmitFlags, line: str, name: str, folder: Path) -> int:
+def _submit(options: SubmitOptions, line: str, name: str, folder: Path) -> int:
     from cluster.env_encryption import encrypt_env
     from cluster.job_client import JobClient, JobRequest
     from jobs.submit.decrypt_env import HOOK
     from models.environment import ENCRYPTED_ENV, read_variables
 
-    values = read_variables(flags.env or ())
+    values = read_variables(options.env)
     env = {ENCRYPTED_ENV: encrypt_env(values)} if values else {}
-    client = JobClient(flags.address)
+    client = JobClient(options.address)
     request = JobRequest(
         entrypoint=line,
         folder=folder,
         env=env,
         submission_id=name,
-        once=flags.submission_id is not None,
-        cpus=flags.entrypoint_num_cpus,
-        memory_bytes=flags.entrypoint_memory,
+        once=options.submission_id is not None,
+        cpus=options.entrypoint_num_cpus,
+        memory_bytes=options.entrypoint_memory,
         worker_setup=HOOK if env else "",
     )
     job, is_new = client.submit(request)
     _note(f"job {job} submitted" if is_new else f"job {job} exists already; nothing new was sent")
-    if not flags.follow:
-        if flags.json:
+    if not options.follow:
+        if options.json:
             print_json({"submission_id": job, "submitted": is_new, "entrypoint": line})
         return 0
     try:
-        result = client.follow(job, pending_s=flags.pending_timeout, write=_show)
+        result = client.follow(job, pending_s=options.pending_timeout, write=_show)
     except KeyboardInterrupt:
         _note(f"job {job} continues; run the same command again to show it, with --stop to end it")
         raise
@@ -74,7 +117,7 @@ def _submit(flags: SubmitFlags, line: str, name: str, folder: Path) -> int:
     if result.status != "SUCCEEDED":
         message = " ".join(result.message.split())[:400]
         _note(f"job {job}: {result.status.lower()}: {message}; run the same command again to resume")
-    if flags.json:
+    if options.json:
         print_json({"submission_id": job, "submitted": is_new, "status": result.status, "exit_code": exit_code})
     return exit_code
 
@@ -97,16 +140,18 @@ def _stop(address: str, name: str, *, as_json: bool) -> int:
     return 0
 
 
-def _check(flags: SubmitFlags) -> None:
+def _check(options: SubmitOptions) -> None:
     """Check names and values on this machine before anything is sent."""
     from jobs.shared.spec_builder import validate_remote_flags
 
-    validate_remote_flags(flags)
-    if flags.code not in ("here", "image"):
-        raise UsageError(f"--code {flags.code}: give here or image")
-    if flags.submission_id is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", flags.submission_id):
-        raise UsageError(f"--submission-id {flags.submission_id!r}: give letters, digits and . _ -")
-    for flag, uri in (("data", flags.data), ("out", flags.out)):
+    validate_remote_flags(options)
+    if options.code not in ("here", "image"):
+        raise UsageError(f"--code {options.code}: give here or image")
+    if options.submission_id is not None and not re.fullmatch(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", options.submission_id
+    ):
+        raise UsageError(f"--submission-id {options.submission_id!r}: give letters, digits and . _ -")
+    for flag, uri in (("data", options.data), ("out", options.out)):
         if "://" not in uri and not Path(uri).is_absolute():
             raise UsageError(
                 f"--{flag} {uri}: a job runs in a folder of its own on another machine; give s3://bucket/key, or the "

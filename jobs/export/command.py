@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobs.shared.commands import listed
-from jobs.shared.options import names, takes
+from jobs.shared.options import DataOfRun, Json, names
 from jobs.shared.output import print_result
+from pipelines.flags import Argument, Flag
 
 if TYPE_CHECKING:
     from jobs.export.files import Exporter
@@ -19,79 +20,102 @@ export = listed("Share", "export out exported")(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportFlags:
-    """Flags of all forms."""
+class ExportOptions:
+    """Options of all forms."""
 
-    out: str
-    folder: str
-    data: str = ""
-    models: str | None = None
-    benchmarks: str | None = None
-    media: bool | None = None
-    organization: str = ""
-    datasets: str | None = None
-    json: bool = False
+    out: Annotated[str, Argument("The --out of a run: a folder or s3://bucket/key.", kind="location")]
+    folder: Annotated[str, Argument("A new local folder.", kind="location", metavar="DIR")]
+    data: DataOfRun = ""
+    models: Annotated[str | None, Flag("Only these models, comma-separated.", "Models", kind="models")] = None
+    benchmarks: Annotated[str | None, Flag("Only these benchmarks, comma-separated.", "Data")] = None
+    json: Json = False
 
 
-_OF_RECORDS = ("organization", "datasets")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaOptions(ExportOptions):
+    """Options of forms that can hold pictures and clips."""
+
+    media: Annotated[
+        bool | None,
+        Flag(
+            "Include pictures and clips: by default in logs, of which they are most, and not in a data set, where "
+            "their licences must allow it.",
+            name="--media/--no-media",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOptions(ExportOptions):
+    """Options of `eee`."""
+
+    organization: Annotated[str, Flag("Who publishes the results, as the records say it.", metavar="NAME")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultOptions(ExportOptions):
+    """Options of `hf-eval`."""
+
+    datasets: Annotated[
+        str | None,
+        Flag(
+            "Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
+            metavar="NAME=OWNER/NAME",
+        ),
+    ] = None
 
 
 @export.command("inspect")
-@takes(ExportFlags, without=_OF_RECORDS)
-def inspect(flags: ExportFlags) -> int:
+def inspect(options: MediaOptions) -> int:
     """Write logs for Inspect, an .eval file per model and task, with prompts, pictures, answers and scores."""
     from jobs.export.inspect_log import export_inspect
 
-    hint = f"Open them with `inspect view --log-dir {flags.folder}`."
-    return _write(partial(export_inspect, with_media=flags.media is not False), flags, hint)
+    hint = f"Open them with `inspect view --log-dir {options.folder}`."
+    return _write(partial(export_inspect, with_media=options.media is not False), options, hint)
 
 
 @export.command("lm-eval")
-@takes(ExportFlags, without=("media", *_OF_RECORDS))
-def lm_eval(flags: ExportFlags) -> int:
+def lm_eval(options: ExportOptions) -> int:
     """Write what lm-evaluation-harness and lmms-eval write: samples as JSON lines, results as JSON, media as files."""
     from jobs.export.lm_eval import export_lm_eval
 
-    return _write(export_lm_eval, flags, "The samples are beside the results, a file per task and setting.")
+    return _write(export_lm_eval, options, "The samples are beside the results, a file per task and setting.")
 
 
 @export.command("hub")
-@takes(ExportFlags, without=_OF_RECORDS)
-def hub(flags: ExportFlags) -> int:
+def hub(options: MediaOptions) -> int:
     """Write a data set folder for the Hugging Face hub: Parquet files and a card; upload it yourself."""
     from jobs.export.hub import export_hub
 
-    hint = f"Read it through, then `hf upload --repo-type dataset OWNER/NAME {flags.folder}`."
-    return _write(partial(export_hub, with_media=bool(flags.media)), flags, hint)
+    hint = f"Read it through, then `hf upload --repo-type dataset OWNER/NAME {options.folder}`."
+    return _write(partial(export_hub, with_media=bool(options.media)), options, hint)
 
 
 @export.command("eee")
-@takes(ExportFlags, without=("media", "datasets"))
-def eee(flags: ExportFlags) -> int:
+def eee(options: RecordOptions) -> int:
     """Write records of Every Eval Ever 0.3: aggregates and samples of each model and benchmark."""
     from jobs.export.eee import export_eee
 
-    hint = f"Check them in {flags.folder} with `every_eval_ever validate 'data/*/*/*/*.json*'` (of Python 3.12)."
-    return _write(partial(export_eee, organization=flags.organization), flags, hint)
+    hint = f"Check them in {options.folder} with `every_eval_ever validate 'data/*/*/*/*.json*'` (of Python 3.12)."
+    return _write(partial(export_eee, organization=options.organization), options, hint)
 
 
 @export.command("hf-eval")
-@takes(ExportFlags, without=("media", "organization"))
-def hf_eval(flags: ExportFlags) -> int:
+def hf_eval(options: ResultOptions) -> int:
     """Write the hub's results of models (`.eval_results/*.yaml`) and benchmarks (`eval.yaml`), from the report."""
     from jobs.export.hf_eval import export_hf_eval, read_datasets
 
-    datasets = read_datasets(names(flags.datasets))
-    hint = f"Propose a model's with `hf upload OWNER/MODEL {flags.folder}/models/MODEL . --create-pr`."
-    return _write(partial(export_hf_eval, datasets=datasets), flags, hint)
+    datasets = read_datasets(names(options.datasets))
+    hint = f"Propose a model's with `hf upload OWNER/MODEL {options.folder}/models/MODEL . --create-pr`."
+    return _write(partial(export_hf_eval, datasets=datasets), options, hint)
 
 
-def _write(exporter: "Exporter", flags: ExportFlags, hint: str) -> int:
+def _write(exporter: "Exporter", options: ExportOptions, hint: str) -> int:
     """Export what the flags select; print the files, and what to do with them."""
     from jobs.export.files import export_run
 
-    models, benchmarks = names(flags.models), names(flags.benchmarks)
-    paths = export_run(exporter, flags.out, flags.folder, data=flags.data, models=models, benchmarks=benchmarks)
+    models, benchmarks = names(options.models), names(options.benchmarks)
+    paths = export_run(exporter, options.out, options.folder, data=options.data, models=models, benchmarks=benchmarks)
     files = [str(path) for path in paths]
-    print_result(flags.json, {"files": files}, *files, hint)
+    print_result(options.json, {"files": files}, *files, hint)
     return 0

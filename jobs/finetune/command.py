@@ -2,24 +2,22 @@
 
 from typing import Any
 
-from jobs.finetune.flags import FinetuneFlags
+from jobs.finetune.options import FinetuneOptions
 from jobs.shared.commands import listed
-from jobs.shared.options import takes
 from jobs.shared.output import print_result, results_only_on_stdout
 
 
 @listed("Set up", "finetune vflute --variant vf --data VFLUTE_FOLDER --out tuned")
-@takes(FinetuneFlags)
-def finetune(flags: FinetuneFlags) -> int:
+def finetune(options: FinetuneOptions) -> int:
     """Fine-tune V-FLUTE's models with LoRA. Run the same command again to resume a training that was interrupted."""
     from jobs.finetune.progress import TrainingProgress
     from jobs.finetune.run import finetune as run_training
     from jobs.finetune.spec import build_finetune_spec
 
-    spec = build_finetune_spec(flags)
+    spec = build_finetune_spec(options)
     with results_only_on_stdout():
-        record = run_training(spec, TrainingProgress(quiet=flags.json))
-    print_result(flags.json, record, *_summary(record, spec.out, spec.variant.white))
+        record = run_training(spec, TrainingProgress(quiet=options.json))
+    print_result(options.json, record, *_summary(record, spec.out, spec.variant.white))
     return 0
 
 

@@ -1,11 +1,11 @@
-"""Build a checked `FinetuneSpec` from flags."""
+"""Build a checked `FinetuneSpec` from options."""
 
 import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
-from jobs.finetune.flags import FinetuneFlags
+from jobs.finetune.options import FinetuneOptions
 from jobs.finetune.records import VARIANTS, FinetuneSpec, Variant
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.shared.model_checks import ModelChecks, named_model, refuse_unable
@@ -18,65 +18,65 @@ from pipelines.errors import UsageError
 _WITHOUT_FLAG: Final = frozenset(("max_grad_norm", "adam_betas", "adam_epsilon"))
 
 
-def build_finetune_spec(flags: FinetuneFlags) -> FinetuneSpec:
+def build_finetune_spec(options: FinetuneOptions) -> FinetuneSpec:
     """Build the spec.
 
     Raises:
         UsageError: a name is unknown, a source is missing, or the model cannot be fine-tuned.
     """
-    if flags.benchmark != "vflute":
-        raise unknown_name("benchmark to fine-tune for", flags.benchmark, ["vflute"])
-    if flags.variant not in VARIANTS:
-        raise unknown_name("variant", flags.variant, list(VARIANTS))
-    variant = VARIANTS[flags.variant]
-    _check_sources(flags, variant)
-    name, entry = named_model(flags.model, flags.models_file or [], "--model")
-    model = _base(name, entry, flags)
+    if options.benchmark != "vflute":
+        raise unknown_name("benchmark to fine-tune for", options.benchmark, ["vflute"])
+    if options.variant not in VARIANTS:
+        raise unknown_name("variant", options.variant, list(VARIANTS))
+    variant = VARIANTS[options.variant]
+    _check_sources(options, variant)
+    name, entry = named_model(options.model, options.models_file or [], "--model")
+    model = _base(name, entry, options)
     refuse_unable({name: entry}, ModelChecks(place="here"))
     return FinetuneSpec(
         variant=variant,
         model_name=name,
         model=model,
-        settings=_settings(flags, variant),
+        settings=_settings(options, variant),
         memory=MemorySettings(
-            micro_batch_size=flags.micro_batch_size, gradient_checkpointing=flags.gradient_checkpointing
+            micro_batch_size=options.micro_batch_size, gradient_checkpointing=options.gradient_checkpointing
         ),
-        data=checked_location(flags.data, "--data") if flags.data else None,
-        evil=checked_location(flags.evil, "--evil") if flags.evil else None,
-        out=checked_location(flags.out, "--out"),
-        workers=flags.num_workers,
-        skip_bad_rows=flags.skip_bad_rows,
-        eval_every=flags.eval_every,
-        checkpoint_every=flags.checkpoint_every,
-        address=flags.address or ray_address(),
+        data=checked_location(options.data, "--data") if options.data else None,
+        evil=checked_location(options.evil, "--evil") if options.evil else None,
+        out=checked_location(options.out, "--out"),
+        workers=options.num_workers,
+        skip_bad_rows=options.skip_bad_rows,
+        eval_every=options.eval_every,
+        checkpoint_every=options.checkpoint_every,
+        address=options.address or ray_address(),
         command=tuple(sys.argv),
     )
 
 
-def _settings(flags: FinetuneFlags, variant: Variant) -> TrainingSettings:
+def _settings(options: FinetuneOptions, variant: Variant) -> TrainingSettings:
     names = {field.name for field in fields(TrainingSettings)} - _WITHOUT_FLAG
-    given = {name: getattr(flags, name) for name in names}
-    return TrainingSettings(**{**given, "epochs": flags.epochs or variant.epochs})
+    given = {name: getattr(options, name) for name in names}
+    return TrainingSettings(**{**given, "epochs": options.epochs or variant.epochs})
 
 
-def _check_sources(flags: FinetuneFlags, variant: Variant) -> None:
-    if variant.vflute and not flags.data:
+def _check_sources(options: FinetuneOptions, variant: Variant) -> None:
+    if variant.vflute and not options.data:
         raise UsageError(
             f"--variant {variant.name} needs --data: the folder of V-FLUTE with data/train-*.parquet, from "
             "huggingface.co/datasets/ColumbiaNLP/V-FLUTE"
         )
-    if variant.evil and not flags.evil:
+    if variant.evil and not options.evil:
         raise UsageError(
             f"--variant {variant.name} needs --evil: a folder with esnlive_train.csv (github.com/maximek3/e-ViL) and "
             "Flickr30k's pictures in flickr30k_images/"
         )
-    if flags.evil and not variant.evil:
+    if options.evil and not variant.evil:
         raise UsageError(
             f"--evil: the variant {variant.name} is not trained on e-SNLI-VE; leave it out, or take evil+vf"
         )
 
 
-def _base(name: str, model: ModelSpec, flags: FinetuneFlags) -> ModelSpec:
+def _base(name: str, model: ModelSpec, options: FinetuneOptions) -> ModelSpec:
     """Return the entry as it is loaded for training; UsageError if it has no weights here or is tuned already."""
     if not model.runs_locally:
         raise UsageError(f"--model {name}: only models with weights on this machine or the hub can be fine-tuned")
@@ -89,4 +89,4 @@ def _base(name: str, model: ModelSpec, flags: FinetuneFlags) -> ModelSpec:
         )
     folder = Path(model.model).expanduser()
     path = str(folder.absolute()) if folder.is_dir() else model.model  # workers have another working directory
-    return model.with_engine("transformers", model=path, dtype=flags.dtype, offload=False)
+    return model.with_engine("transformers", model=path, dtype=options.dtype, offload=False)

@@ -4,15 +4,15 @@ import re
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from jobs.shared.commands import listed
-from jobs.shared.flags import ReportFlags
-from jobs.shared.options import refuse
+from jobs.shared.options import Json, RunOptions, refuse
 from jobs.shared.output import print_result
 from jobs.shared.tables import table
 from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag
 
 _TWIN_HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 _MAX_ROWS = 10_000  # of a sample table
@@ -21,15 +21,28 @@ _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
 @listed("Set up", "generate mate --examples 100 --out mate")
 def generate(
-    benchmark: str,
-    out: str,
-    examples: int | None = None,
-    origin: str | None = None,
-    like: str | None = None,
-    objects: str | None = None,
-    seed: int = 42,
-    workers: int | None = None,
-    json: bool = False,
+    benchmark: Annotated[str, Argument("mate, a benchmark in that style; or table, rows to start from.")],
+    out: Annotated[str, Flag("A local folder, empty or new.", "Output", kind="location")],
+    examples: Annotated[
+        int | None, Flag("For mate: number of scenes, two questions each. For table: number of rows, 20 by default.")
+    ] = None,
+    origin: Annotated[
+        str | None, Flag("For table: benchmark whose drawn scenes the rows ask about. [mate]", name="--from")
+    ] = None,
+    like: Annotated[
+        str | None,
+        Flag(
+            "For mate: ingested data (a folder or s3://bucket/key) whose MATE gets a fresh twin, scene by scene; "
+            "--examples takes the first ones.",
+            kind="location",
+        ),
+    ] = None,
+    objects: Annotated[
+        str | None, Flag("For mate: objects per scene: A-B, taken in turn, or one number. [3-10]")
+    ] = None,
+    seed: Annotated[int, Flag("The same seed makes the same bytes.")] = 42,
+    workers: Annotated[int | None, Flag("For mate: number of processes; the result is the same. [1]")] = None,
+    json: Json = False,
 ) -> None:
     """Generate a MATE-style benchmark, or a sample table, ready for `ingest`."""
     from pipelines.benchmarks import unknown_name
@@ -105,7 +118,13 @@ def _range(text: str) -> tuple[int, int]:
 
 
 @listed("Understand", "twin out TWIN_OUT")
-def twin(out: str, fresh: str, json: bool = False) -> None:
+def twin(
+    out: Annotated[str, Argument("The --out of a run on published MATE.", kind="location")],
+    fresh: Annotated[
+        str, Argument("The --out of a run of the same models on its twin.", kind="location", metavar="TWIN_OUT")
+    ],
+    json: Json = False,
+) -> None:
     """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
     from jobs.generate.twin_gap import MEANING, measure_twin, save_twin
     from jobs.shared.spec_builder import report_spec
@@ -114,7 +133,7 @@ def twin(out: str, fresh: str, json: bool = False) -> None:
 
     record = measure_twin(Store(out), Store(fresh))
     save_twin(Store(out), record)
-    report_again(report_spec(ReportFlags(out=out)))
+    report_again(report_spec(RunOptions(out=out)))
     rows = [
         [
             *(row.model, row.task, row.setting, f"{row.published:.3f}", f"{row.twin:.3f}", f"{row.gap:+.3f}"),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from jobs.generate.twin import shared_parameters
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.mate.results import is_generated_sample
+from pipelines.benchmarks.mate.rows import is_generated_sample
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats, right_answers
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import TableRow, TableValue

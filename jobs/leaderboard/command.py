@@ -1,20 +1,33 @@
 """`vlmsweep leaderboard`: outputs and published rows in one table."""
 
 from collections import Counter
+from typing import Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.options import names
+from jobs.shared.options import Json, Outs, names
 from jobs.shared.output import print_result
+from pipelines.flags import Flag
 
 
 @listed("Share", "leaderboard out --to leaderboard")
 def leaderboard(
-    out: list[str],
-    to: str,
-    benchmarks: str | None = None,
-    allow_mixed: bool = False,
-    eee: list[str] | None = None,
-    json: bool = False,
+    out: Outs,
+    to: Annotated[
+        str, Flag("Folder or s3://bucket/key for leaderboard.html and leaderboard.csv.", "Output", kind="location")
+    ],
+    benchmarks: Annotated[str | None, Flag("Only these benchmarks.", "Data")] = None,
+    allow_mixed: Annotated[
+        bool, Flag("Mark rows that were measured on other data, prompts or settings, instead of refusing them.")
+    ] = False,
+    eee: Annotated[
+        list[str] | None,
+        Flag(
+            "Record of Every Eval Ever, or folder of such, local or s3://, whose numbers stand beside, without a "
+            "rank. May be repeated.",
+            kind="location",
+        ),
+    ] = None,
+    json: Json = False,
 ) -> None:
     """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
     from jobs.leaderboard.create import join_outputs, write_leaderboard

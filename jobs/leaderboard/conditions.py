@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pipelines.benchmarks.records import is_person
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, prompt_fingerprint
+from pipelines.plan.run_spec import scorers_by_kind
 from pipelines.report.comparability import judge_name
 from pipelines.storage.store import Store
 
@@ -65,7 +66,7 @@ def _scorers(entry: ManifestEntry, run: RunManifest, metric: str) -> dict[str, s
     kinds = definition.publication.scorers.get(metric, ())
     if metric in definition.publication.unnamed_scorers:
         kinds = tuple(definition.default_scorers)
-    named, default = run.sweep.named_scorers, definition.default_scorers
+    named, default = scorers_by_kind(run.sweep.scorers), definition.default_scorers
     return {f"scorer {kind}": named[kind].address if kind in named else default.get(kind, "none") for kind in kinds}
 
 

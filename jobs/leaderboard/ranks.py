@@ -69,15 +69,12 @@ class PairReader:
         if pair.unscored:
             return
         yield from (metric for metric, _, _ in pair.score_means())
-        paired_metrics = first.definition.paired_metrics
-        samples = {} if paired_metrics is None else self._samples(second.data, second.benchmark)
-        if paired_metrics is None or not samples:
-            return
-        for rows in pair.answered():
+        samples = self._samples(second.data, second.benchmark) if first.definition.measures else {}
+        for rows in pair.answered() if samples else ():
             with_data = rows[0]["sample_id"].isin(list(samples)).to_numpy()
             rows_a, rows_b = (side[with_data].reset_index(drop=True) for side in rows)
             if len(rows_a):
-                yield from paired_metrics(rows_a, rows_b, samples)
+                yield from first.definition.paired_metrics(rows_a, rows_b, samples)
 
 
 def _has_values(metric: PairedMetric, a: LeaderboardRow, b: LeaderboardRow) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from jobs.shared.commands import listed
-from jobs.shared.flags import NightlyFlags
-from jobs.shared.options import names, refuse, takes
+from jobs.shared.options import RunOptions, refuse
 from jobs.shared.output import print_json, print_line, print_result, results_only_on_stdout
 from jobs.shared.progress import Progress
 from jobs.shared.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
+from pipelines.flags import Flag
 
 if TYPE_CHECKING:
     from jobs.nightly.budget import PlannedPair
@@ -24,12 +24,50 @@ if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NightlyOptions(RunOptions):
+    """Options of `nightly`; without `benchmarks`, all that are installed."""
+
+    optional: ClassVar = ("benchmarks",)
+
+    text_models: Annotated[
+        tuple[str, ...],
+        Flag("Models that answer without pictures or clips, for MAIA's joint Unimodal row.", "Models", kind="models"),
+    ] = ()
+    history: Annotated[
+        str | None,
+        Flag("Location of the nights' records: a folder or s3://bucket/key. [OUT/history]", "Output", kind="location"),
+    ] = None
+    summary: Annotated[Path | None, Flag("Write the Markdown summary to this file as well.", "Output")] = None
+    policy: Annotated[
+        Path | None,
+        Flag("Decide by this policy, as `gate` does of all nights' output: its exit codes count.", "Limits"),
+    ] = None
+    baseline: Annotated[
+        str | None, Flag("The --out of a run that the policy's lines compare with.", "Limits", kind="location")
+    ] = None
+    gpu_hour_usd: Annotated[float | None, Flag("Price of one GPU for an hour.", "Limits", low=0)] = None
+    budget_usd: Annotated[
+        float | None,
+        Flag(
+            "Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. Never evaluated pairs run first, then "
+            "changed ones, then the oldest.",
+            "Limits",
+            low=0,
+        ),
+    ] = None
+    budget_hours: Annotated[float | None, Flag("Hours a night, by estimates.", "Limits", low=0)] = None
+    refresh_days: Annotated[
+        float | None, Flag("Measure again what was not measured for so many days. [never]", "Limits", low=0)
+    ] = None
+
+
 @listed("Evaluate", "nightly --models open --data data --out out --budget-usd 50")
-@takes(NightlyFlags)
-def nightly(flags: NightlyFlags) -> int:
+def nightly(options: NightlyOptions) -> int:
     """Run what changed since the last nightly run; report what moved, what failed and what it cost.
 
-    All nights share one output, whose report shows every model on every benchmark as it was last measured.
+    All nights share one output, whose report shows every model on every benchmark as it was last measured. Without
+    --benchmarks, all installed ones run.
 
     Exit codes: 0 all is well; 1 a score moved, a model failed, or more rows failed than --fail-on-error allows; 2 wrong
     configuration; 3 nothing could be run; 130 interrupted. With --policy, those of `gate` take the
@@ -43,25 +81,27 @@ def nightly(flags: NightlyFlags) -> int:
     from pipelines.decisions.policy import read_policy
     from pipelines.storage.store import Store
 
-    specs = _specs(flags)
-    if not flags.policy:
-        refuse({"baseline": flags.baseline}, "is what lines of --policy compare with; give both, or neither")
-    policy = read_policy(flags.policy) if flags.policy else None  # before the night, which an unusable one would waste
-    history = History(flags.history or f"{specs[0].out.rstrip('/')}/history")
-    budget = Budget(usd=flags.budget_usd, hours=flags.budget_hours, gpu_hour_usd=flags.gpu_hour_usd)
-    if flags.dry_run:
-        planned = planned_pairs(specs, history, budget, flags.refresh_days)
-        _show_due(planned, planned_questions(specs[0]), as_json=flags.json)
+    specs = _specs(options)
+    if not options.policy:
+        refuse({"baseline": options.baseline}, "is what lines of --policy compare with; give both, or neither")
+    policy = (
+        read_policy(options.policy) if options.policy else None
+    )  # before the night, which an unusable one would waste
+    history = History(options.history or f"{specs[0].out.rstrip('/')}/history")
+    budget = Budget(usd=options.budget_usd, hours=options.budget_hours, gpu_hour_usd=options.gpu_hour_usd)
+    if options.dry_run:
+        planned = planned_pairs(specs, history, budget, options.refresh_days)
+        _show_due(planned, planned_questions(specs[0]), as_json=options.json)
         return 0
-    with Progress(quiet=flags.json) as progress, results_only_on_stdout():
-        night = run_night(specs, history, budget=budget, refresh_days=flags.refresh_days, progress=progress)
+    with Progress(quiet=options.json) as progress, results_only_on_stdout():
+        night = run_night(specs, history, budget=budget, refresh_days=options.refresh_days, progress=progress)
     decision = None
     try:
         if policy is not None and not night.all_failed:
-            decision = gate(Store(specs[0].out), policy, Store(flags.baseline) if flags.baseline else None)
+            decision = gate(Store(specs[0].out), policy, Store(options.baseline) if options.baseline else None)
     finally:  # a policy about what was not measured ends the command, after a night that has run
-        _show_night(night, decision, flags.summary, as_json=flags.json)
-    if not flags.json:
+        _show_night(night, decision, options.summary, as_json=options.json)
+    if not options.json:
         print_line(f"History: {history.store.uri}/{PAGE}")
     if night.all_failed:
         raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
@@ -70,17 +110,17 @@ def nightly(flags: NightlyFlags) -> int:
     return 1 if night.has_alarm else 0
 
 
-def _specs(flags: NightlyFlags) -> list[RunSpec]:
+def _specs(options: NightlyOptions) -> list[RunSpec]:
     """Return the sweep of the models, and that of the text models in the settings that make their joint row."""
     from jobs.shared.spec_builder import build_run_spec
     from models.selectors import direct_name
     from pipelines.benchmarks import benchmark, code_benchmarks
 
-    if flags.until:
+    if options.until:
         raise UsageError("--until: nights are compared on the same rows; leave it out, or use --limit")
-    flags = replace(flags, benchmarks=flags.benchmarks or ",".join(code_benchmarks()))
-    spec = build_run_spec(flags)
-    if not flags.text_models:
+    options = replace(options, benchmarks=options.benchmarks or tuple(code_benchmarks()))
+    spec = build_run_spec(options)
+    if not options.text_models:
         return [spec]
     chosen = {name: benchmark(name) for name in spec.benchmarks}
     joint = {name: entry.ensemble.settings for name, entry in chosen.items() if entry.ensemble}
@@ -88,16 +128,16 @@ def _specs(flags: NightlyFlags) -> list[RunSpec]:
         able = ", ".join(name for name in code_benchmarks() if benchmark(name).ensemble)
         problem = "none of these benchmarks has a row that text models make together"
         raise UsageError(f"--text-models: {problem}; {able} has")
-    settings = ",".join(setting for explicit in joint.values() for setting in explicit)
-    text = replace(flags, models=flags.text_models, tasks=None, settings=settings)
-    text = replace(text, judge=None, judge_checks=0, captioner=None, scorers=None, human=None)
+    settings = tuple(dict.fromkeys(setting for explicit in joint.values() for setting in explicit))
+    text = replace(options, models=options.text_models, tasks=(), settings=settings)
+    text = replace(text, judge=None, judge_checks=0, captioner=None, scorers=(), human=())
     text_spec = build_run_spec(text, models_flag="--text-models")
     text_spec = text_spec.part(text_spec.models, [name for name, explicit in joint.items() if explicit])
-    if both := sorted({*text_spec.models}.intersection(map(direct_name, names(flags.models)))):
+    if both := sorted({*text_spec.models}.intersection(map(direct_name, options.models))):
         raise UsageError(f"{', '.join(both)}: named by --models and by --text-models; name it once")
     models = {name: model for name, model in spec.models.items() if name not in text_spec.models}
     if not models:
-        raise UsageError(f"--models {flags.models}: --text-models names all of these; name other models")
+        raise UsageError(f"--models {','.join(options.models)}: --text-models names all of these; name other models")
     return [replace(spec, models=models), text_spec]
 
 

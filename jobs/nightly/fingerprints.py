@@ -41,8 +41,7 @@ def code_fingerprint() -> str:
 def pair_fingerprint_parts(spec: RunSpec, target: ModelTarget, dataset: Dataset) -> dict[str, str]:
     """Return the hashes of one model on one benchmark, by part."""
     name = target.prompts.benchmark_name
-    sweep = spec.record()
-    cut = {key: getattr(sweep, key) for key in ("limit", "sample_ids", "seed")}
+    cut = {key: getattr(spec, key) for key in ("limit", "sample_ids", "seed")}
     return {
         "code": code_fingerprint(),
         "dataset": dataset.manifest.dataset_fingerprint[:16],

@@ -174,7 +174,7 @@ class _Night:
                 raise ModelUnavailableError("; ".join(result.unavailable))
             costs = self._costs(sweep, result, before, time.monotonic() - start)
             items = self.joint.items()
-            is_complete = spec.fail_on_error.allows(result.failed, max(result.requests, 1))
+            is_complete = spec.allows(result.failed, max(result.requests, 1))
             reasons = [] if is_complete else failure_reasons(self.joint.staging, result.counts)
             self.joint.promote(due)
         except _ERRORS_OF_ONE_MODEL as error:

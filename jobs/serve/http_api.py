@@ -129,6 +129,8 @@ class OpenAIApi:
             for task in (work, leaving):
                 task.cancel()
             await asyncio.gather(work, leaving, return_exceptions=True)
+            # A failed task, its traceback and this frame hold each other, and with them the body of the request.
+            del work, leaving, task
 
     async def _answered(self, request: Request, has_left: threading.Event, finish_reading: asyncio.Event) -> Response:
         async with self._prepared(request, has_left, finish_reading) as chat:

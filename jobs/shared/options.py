@@ -1,134 +1,158 @@
-"""Command lines: flags as dataclasses or in a YAML file, lists, and arguments in their normal form."""
+"""Command lines: options from annotated fields or a YAML file, lists, and arguments in their normal form."""
 
-import csv
-import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import MISSING
-from importlib.resources import files
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from jobs.shared.output import prepare
 from models.errors import suggest
 from pipelines.errors import UsageError
+from pipelines.flags import Argument, Flag, flag_of
+from pipelines.plan.options import SweepOptions
 
-Flags = TypeVar("Flags")
-
-LOCATIONS = (
-    *("baseline", "column_map", "columns", "data", "eee", "evil", "folder", "fresh", "history", "like", "models_file"),
-    *("out", "out_a", "out_b", "output", "policy", "predictions", "prompts", "source", "summary", "suspects", "to"),
-    "uri",
-)
-"""Parameters that are files, folders or addresses; in a file of flags their relative paths begin beside it."""
-PAIRS = ("human", "scorers")  # parameters `NAME=LOCATION`
-_MODELS = ("captioner", "eyes", "judge", "model", "models", "text_models", "trust_remote_code")  # some may be folders
-_ON_THE_CLUSTER = ("data", "out", "scorers", *_MODELS)
-"""Parameters of `submit` that stay relative, and are refused: the job runs on another machine."""
 _NO_PATH = re.compile(r"published(:.*)?|~.*|", re.DOTALL)
 GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, accepted after the command as well
 
-
-def takes(flags_class: type[Flags], without: Collection[str] = ()) -> Callable[..., Callable[..., int]]:
-    """Decorate a command: its flags are the fields of a dataclass, except `without`."""
-    hints = get_type_hints(flags_class)
-    parameters = [
-        _parameter(
-            field.name, hints[field.name], inspect.Parameter.empty if field.default is MISSING else field.default
-        )
-        for field in dataclasses.fields(flags_class)  # type: ignore[arg-type]
-        if field.name not in without
-    ]
-
-    def decorate(command: Callable[[Flags], int]) -> Callable[..., int]:
-        def parse(**values: Any) -> int:
-            return command(flags_class(**values))
-
-        return _with_signature(parse, command, parameters)
-
-    return decorate
+Address = Annotated[str | None, Flag("A Ray cluster; default: RAY_ADDRESS, else a local embedded one.", "Cluster")]
+DataOfRun = Annotated[
+    str, Flag("Location of the ingested data, if it is not where the run read it.", "Data", kind="location")
+]
+Json = Annotated[bool, Flag("Print one JSON object on standard output.", "Output")]
+ModelsFiles = Annotated[list[Path] | None, Flag("YAML of models, added to the catalog; may be repeated.", "Models")]
+Out = Annotated[str, Argument("The --out of a run.", kind="location")]
+Outs = Annotated[
+    list[str], Argument("The --out of one run or of several: folders or s3://bucket/key.", kind="location")
+]
+Verbose = Annotated[bool, Flag("Enable verbose logging.", "Output", "--verbose -v")]
 
 
-def with_common_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command that takes `--config` and `--verbose` too, and that sets the log level before it runs."""
-    signature = inspect.signature(command, eval_str=True).parameters
-    parameters = {name: _parameter(name, given.annotation, given.default) for name, given in signature.items()}
-    parameters["config"] = _parameter("config", ConfigFile, None)  # read by its callback before the other flags
-    parameters.setdefault("verbose", _parameter("verbose", bool, default=False))
-    name = command.__name__.strip("_").replace("_", "-")
-    is_ours = command.__module__.startswith("jobs.")  # options of other packages' commands are as Typer reads them
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions(SweepOptions):
+    """Options of `run`, its stages, and other commands that run a sweep in this process."""
+
+    dry_run: Annotated[bool, Flag("Print the plan and run nothing.", "Output")] = False
+    verbose: Verbose = False
+    json: Json = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter of a command: what Typer reads, and how the command gets its value."""
+
+    name: str
+    type: Any
+    default: Any
+    flag: Flag
+    convert: Callable[[Any], Any] = lambda value: value
+    is_hidden: bool = False
+
+    def signature(self) -> inspect.Parameter:
+        """Return the parameter with its names, limits and help."""
+        flag = self.flag
+        info: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar, "min": flag.low, "max": flag.high}
+        if isinstance(flag, Argument):
+            option = typer.Argument(**info)
+        else:
+            option = typer.Option(
+                *flag.names(self.name),
+                **info,
+                parser=flag.parse,
+                hidden=self.is_hidden,
+                rich_help_panel=flag.group or None,
+            )
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Parameter(self.name, kind, default=self.default, annotation=Annotated[self.type, option])
+
+
+def as_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what Typer runs: a command whose parameters, or fields of its only one, are options with help.
+
+    `--config` and `--verbose` are added, and the log level is set before the command runs. Parameters without a `Flag`,
+    as commands of other packages have them, are as Typer reads them.
+    """
+    declared = dict(inspect.signature(command, eval_str=True).parameters)
+    plain = [declared.pop(name) for name, each in [*declared.items()] if _is_plain(each.annotation)]
+    options: Any = next((each.annotation for each in declared.values() if is_dataclass(each.annotation)), None)
+    own = (
+        [*_fields(options)]
+        if options
+        else [_declared(each.name, each.annotation, each.default) for each in declared.values()]
+    )
+    parameters = {each.name: each for each in (_declared("verbose", Verbose, False), *own)}
+    as_text = getattr(options, "kept_relative", ())
+    kinds = {name: "text" if name in as_text else each.flag.kind for name, each in parameters.items()}
+    kinds |= {each.name: "text" for each in plain}
 
     def run(*, config: Any, **values: Any) -> Any:
         prepare(verbose=values["verbose"])
-        if is_ours:
-            _check_local(name, values)
-        return command(**{name: value for name, value in values.items() if name in signature})
+        for name, each in parameters.items():
+            for path in values[name] if isinstance(values[name], list) else [values[name]]:
+                if isinstance(path, Path):
+                    _refuse_address(each.flag.names(name)[0], path)
+        given = {each.name: each.convert(values[each.name]) for each in own} | {p.name: values[p.name] for p in plain}
+        return command(options(**given)) if options else command(**given)
 
-    described = (
-        _with_help(name, parameter) if is_ours or parameter.name == "verbose" else parameter
-        for parameter in parameters.values()
+    def load(ctx: typer.Context, value: Path | None) -> Path | None:
+        if value is not None:
+            ctx.default_map = {**(ctx.default_map or {}), **_read_config(ctx, value, kinds)}
+        return value
+
+    text = "YAML file of these options, whose relative paths begin in its folder; the command line overrides it."
+    option = typer.Option("--config", help=text, callback=load, is_eager=True)
+    config = inspect.Parameter(
+        "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option]
     )
-    return _with_signature(run, command, [*described])
+    as_keywords = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in plain)
+    signature = [*(each.signature() for each in parameters.values()), *as_keywords, config]
+    function = functools.update_wrapper(run, command)
+    del function.__wrapped__
+    function.__annotations__ = {each.name: each.annotation for each in signature}
+    function.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    return function
 
 
-def _check_local(command: str, values: Mapping[str, Any]) -> None:
-    """Raise a UsageError for an address in an object store where a local path is read or written."""
-    for name, value in values.items():
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, Path):
-                _refuse_address(row_of(name, command)["flag"], path)
+def _is_plain(hint: Any) -> bool:
+    return not flag_of(hint) and not is_dataclass(hint)
+
+
+def _declared(name: str, hint: Any, default: Any) -> _Parameter:
+    flag = flag_of(hint)
+    if flag is None:
+        raise TypeError(f"{name} has no Flag")
+    kind = get_args(hint)[0]
+    return _Parameter(name, kind, default, replace(flag, kind="location") if "Path" in str(kind) else flag)
+
+
+def _fields(options: Any) -> Iterator[_Parameter]:
+    """Yield the fields that are options; lists are given with commas, or by a repeated option."""
+    hints, optional = get_type_hints(options, include_extras=True), getattr(options, "optional", ())
+    for field in fields(options):
+        hint = hints[field.name]
+        if not (flag := flag_of(hint)):
+            continue
+        given = _declared(field.name, hint, field.default)
+        is_list = get_origin(given.type) is tuple
+        if flag.is_repeatable:
+            element = get_args(given.type)[0] if is_list else str
+            convert = (lambda values: tuple(values or ())) if is_list else (lambda values: ",".join(values or ()))
+            given = replace(given, type=list[element] | None, default=None, convert=convert)  # type: ignore[valid-type]
+        elif is_list:
+            given = replace(given, type=str | None, default=",".join(given.default) or None, convert=names)
+        if field.default is MISSING or (flag.is_required and field.name not in optional):
+            given = replace(given, default=inspect.Parameter.empty)
+        yield replace(given, is_hidden=field.name in getattr(options, "ignored", ()))
 
 
 def _refuse_address(flag: str, path: Path) -> None:
     if path.parts[:1] == ("s3:",):
         address = str(path).replace("/", "//", 1)  # which a path has lost
         raise UsageError(f"{flag} {address}: only local paths are supported")
-
-
-@functools.cache
-def _rows() -> dict[tuple[str, str], dict[str, str]]:
-    rows = csv.DictReader((files("jobs.shared") / "flags.csv").read_text(encoding="utf-8").splitlines())
-    return {(row["parameter"], command): row for row in rows for command in row["commands"].split() or [""]}
-
-
-def row_of(parameter: str, command: str) -> dict[str, str]:
-    """Return the row of `flags.csv` about a parameter of a command: the one that names it, else that of all others."""
-    return _rows().get((parameter, command)) or _rows()[parameter, ""]
-
-
-def group_of(parameter: str) -> str:
-    """Return the group of a parameter in the help of commands; '' for none."""
-    return next((row["group"] for (name, _), row in _rows().items() if name == parameter), "")
-
-
-def _with_help(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
-    """Return a parameter with its flag, its limits and its help; an argument has no flag."""
-    if get_origin(parameter.annotation) is Annotated:
-        return parameter
-    row = row_of(parameter.name, command)
-    low, high = (float(row[end]) if "." in row[end] else int(row[end]) if row[end] else None for end in ("min", "max"))
-    form: Callable[..., Any] = typer.Option if row["flag"] else typer.Argument
-    option = form(*row["flag"].split(), min=low, max=high, metavar=row["metavar"] or None, help=row["help"])
-    return parameter.replace(annotation=Annotated[parameter.annotation, option])
-
-
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _with_signature(
-    function: Callable[..., Any], command: Callable[..., Any], parameters: Sequence[inspect.Parameter]
-) -> Callable[..., Any]:
-    """Return a function with the name and docstring of a command, and with these parameters."""
-    function = functools.update_wrapper(function, command)
-    del function.__wrapped__
-    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return function
 
 
 def normalize_arguments(arguments: list[str]) -> list[str]:
@@ -161,44 +185,40 @@ def refuse(flags: Mapping[str, object], reason: str) -> None:
         raise UsageError(f"{', '.join(given)}: {reason}")
 
 
-def _load_config(ctx: typer.Context, value: Path | None) -> Path | None:
-    """Read the file as defaults of the command line; UsageError for an unreadable file or an unknown flag."""
-    if value is None:
-        return None
-    _refuse_address("--config", value)
+def _read_config(ctx: typer.Context, path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
+    """Read a file as defaults of the command line; UsageError for an unreadable file or an unknown key."""
+    _refuse_address("--config", path)
     from models.errors import YamlFileError
     from models.strict_yaml import read_yaml
 
     try:
-        raw, _ = read_yaml(value, "file", verbatim=True)
+        raw, _ = read_yaml(path, "file", verbatim=True)
     except YamlFileError as error:
         raise UsageError(f"--config {error}") from error
     if raw is not None and not isinstance(raw, dict):
-        raise UsageError(f"--config {value}: expected a mapping of flags, such as `models: random`")
-    own_params = [parameter for parameter in ctx.command.params if parameter.name not in (None, "config")]
-    flags = {_flag_of(parameter): parameter for parameter in own_params}
+        raise UsageError(f"--config {path}: expected a mapping of flags, such as `models: random`")
+    own_params = [parameter for parameter in ctx.command.params if parameter.name in kinds]
+    flags = {_option_name(parameter): parameter for parameter in own_params}
     known_names = {str(parameter.name).replace("_", "-"): parameter for parameter in own_params} | flags
     settings: dict[str, Any] = {}
     for key, setting in (raw or {}).items():
         flag = str(key).replace("_", "-")
         if flag not in known_names:
-            raise UsageError(f"--config {value}: unknown key {str(key)!r}{suggest(flag, flags)}")
-        name = str(known_names[flag].name)
-        if name in settings:
-            raise UsageError(f"--config {value}: {_flag_of(known_names[flag])!r} is given twice, once as {str(key)!r}")
+            raise UsageError(f"--config {path}: unknown key {str(key)!r}{suggest(flag, flags)}")
         parameter = known_names[flag]
+        name = str(parameter.name)
+        if name in settings:
+            raise UsageError(f"--config {path}: {_option_name(parameter)!r} is given twice, once as {str(key)!r}")
         try:
             given = _as_flag(setting, multiple=parameter.multiple or parameter.nargs == -1)
-            is_here = ctx.command.name != "submit" or name not in _ON_THE_CLUSTER
-            settings[name] = _beside(value.absolute().parent, name, given) if is_here else given
         except ValueError as error:
-            raise UsageError(f"--config {value}: {key}: {error}") from error
-    ctx.default_map = {**(ctx.default_map or {}), **settings}
-    return value
+            raise UsageError(f"--config {path}: {key}: {error}") from error
+        settings[name] = _beside(path.absolute().parent, kinds[name], given)
+    return settings
 
 
-def _flag_of(parameter: Any) -> str:
-    """Return the flag without dashes; parameters may have other names than their flags."""
+def _option_name(parameter: Any) -> str:
+    """Return an option without dashes; parameters may have other names."""
     long = [option for option in parameter.opts if option.startswith("--")]
     return long[0][2:] if long else str(parameter.name).replace("_", "-")
 
@@ -212,19 +232,19 @@ def _as_flag(value: Any, *, multiple: bool) -> Any:
     return [str(item) for item in values] if multiple else ",".join(str(item) for item in values)
 
 
-def _beside(folder: Path, parameter: str, value: Any) -> Any:
-    """Return a value of a file of flags, its relative paths made absolute: they begin in the file's folder."""
+def _beside(folder: Path, kind: str, value: Any) -> Any:
+    """Return a value of a configuration file, its relative paths made absolute: they begin in the file's folder."""
     if isinstance(value, list):
-        return [_beside(folder, parameter, item) for item in value]
+        return [_beside(folder, kind, item) for item in value]
     if not isinstance(value, str):
         return value
-    if parameter in LOCATIONS:
+    if kind == "location":
         return _absolute(folder, value)
-    if parameter in PAIRS:
+    if kind in ("pair", "scorer"):
         name, _, location = value.partition("=")
-        is_there = parameter != "scorers" or (folder / location.partition(":")[0]).exists()  # else it is a hub id
+        is_there = kind == "pair" or (folder / location.partition(":")[0]).exists()  # else it is a hub id
         return f"{name}={_absolute(folder, location)}" if location and is_there else value
-    if parameter not in _MODELS:
+    if kind != "models":
         return value
     words = (word.strip() for word in value.split(","))
     return ",".join(_absolute(folder, word) if word.startswith(".") else word for word in words)
@@ -235,14 +255,3 @@ def _absolute(folder: Path, location: str) -> str:
 
     is_address = "://" in location or is_remote(location) or bool(location_problem(location))
     return location if is_address or _NO_PATH.fullmatch(location) else str(folder / location)
-
-
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        help="YAML file of these flags, whose paths begin beside it; the command line overrides it.",
-        callback=_load_config,
-        is_eager=True,
-    ),
-]

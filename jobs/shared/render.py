@@ -69,12 +69,8 @@ def _difference_row(row: Difference) -> list[Any]:
     return [
         f"{row.benchmark} {row.task} {row.setting} {_score_name(row)}",
         *(f"{name} {times * value:.1f}" for name, value in ((row.model_a, row.mean_a), (row.model_b, row.mean_b))),
-        *(f"{times * row.delta:+z.1f}{interval}", _p_value(row.p_holm), row.verdict),
+        *(f"{times * row.delta:+z.1f}{interval}", "-" if row.p_holm is None else f"{row.p_holm:.3g}", row.verdict),
     ]
-
-
-def _p_value(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
 
 
 def _score_name(row: Difference) -> str:

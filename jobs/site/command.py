@@ -2,21 +2,29 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
 from jobs.shared.commands import listed
-from jobs.shared.options import names
+from jobs.shared.options import DataOfRun, Json, Outs, names
 from jobs.shared.output import print_result
+from pipelines.flags import Flag
 
 
 @listed("Share", "site out --to site")
 def site(
-    out: list[str],
-    to: str,
-    data: str = "",
-    models: str | None = None,
-    benchmarks: str | None = None,
-    media: bool = True,
-    json: bool = False,
+    out: Outs,
+    to: Annotated[str, Flag("A new local folder, or one that `site` wrote.", "Output", kind="location")],
+    data: DataOfRun = "",
+    models: Annotated[str | None, Flag("Only these models' answers, comma-separated.", "Models", kind="models")] = None,
+    benchmarks: Annotated[str | None, Flag("Only these benchmarks' samples.", "Data")] = None,
+    media: Annotated[
+        bool,
+        Flag(
+            "Include small copies of pictures and of clips' frames, where the benchmarks' licences allow it.",
+            name="--media/--no-media",
+        ),
+    ] = True,
+    json: Json = False,
 ) -> None:
     """Write reports, leaderboard and all samples with their answers as a static site, without server and network."""
     from jobs.site.build import build_site

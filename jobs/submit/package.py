@@ -2,17 +2,16 @@
 
 import re
 import shlex
-from dataclasses import fields
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
-from jobs.shared.flags import SweepFlags
-from jobs.shared.options import row_of
 from models.guards.regular_files import read_regular
+from pipelines.flags import flag_of
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
+from pipelines.plan.options import SweepOptions
 from pipelines.registry import OURS
 from pipelines.storage.backend import is_remote
 
@@ -20,24 +19,23 @@ PACKAGES = ("cluster", "jobs", "models", "pipelines")
 SENT_SUFFIXES = frozenset({".py", ".yaml", ".csv", ".j2", ".css", ".js", ".sh", ".sql", ".typed"})
 """Code and tables; sample images and clips are for the demo only."""
 USER_FILES = "submitted"  # folder of the user's own files inside the job
-_NOT_SENT = ("address", "dry_run", "verbose", "json")
-_FILES = ("models_file", "prompts", "human")  # flags that name local files: the job gets copies and their new paths
+_FILES = ("models_file", "prompts", "human")  # options that name local files: the job gets copies and their new paths
 
 
-def entrypoint(flags: SweepFlags) -> str:
+def entrypoint(options: SweepOptions, *, verbose: bool) -> str:
     """Return the driver's command line on the cluster: the script that is sent, and its flags there."""
     arguments = ["sh", f"{USER_FILES}/start.sh"]
-    for field in fields(SweepFlags):
-        if field.name not in (*_NOT_SENT, *_FILES):
-            arguments += _flag_arguments(row_of(field.name, "run")["flag"], getattr(flags, field.name))
-    arguments += _flag_arguments(
-        "--models-file", [_models_path(i, path) for i, path in enumerate(flags.models_file or ())]
-    )
-    arguments += _flag_arguments("--prompts", f"{USER_FILES}/prompts" if flags.prompts else None)
-    human = (_human_files(i, spec) for i, spec in enumerate(flags.human or ()))
+    for name, hint in get_type_hints(SweepOptions, include_extras=True).items():
+        if (flag := flag_of(hint)) and name not in ("address", *_FILES):
+            value = getattr(options, name)
+            is_list = isinstance(value, tuple) and not flag.is_repeatable
+            arguments += _flag_arguments(flag.names(name)[0], (",".join(value) or None) if is_list else value)
+    arguments += _flag_arguments("--models-file", [_models_path(i, path) for i, path in enumerate(options.models_file)])
+    arguments += _flag_arguments("--prompts", f"{USER_FILES}/prompts" if options.prompts else None)
+    human = (_human_files(i, spec) for i, spec in enumerate(options.human))
     arguments += _flag_arguments("--human", [f"{name}={path}" for name, path, _ in human])
     arguments += ["--log-format", "json"] if logs_are_json() else []
-    return shlex.join([*arguments, "--verbose"] if flags.verbose else arguments)
+    return shlex.join([*arguments, "--verbose"] if verbose else arguments)
 
 
 def _flag_arguments(option: str, value: Any) -> list[str]:
@@ -45,11 +43,11 @@ def _flag_arguments(option: str, value: Any) -> list[str]:
         return []
     if value is True:
         return [option]
-    values = value if isinstance(value, list) else [value]
+    values = value if isinstance(value, list | tuple) else [value]
     return [word for item in values for word in (option, str(item))]
 
 
-def stage(flags: SweepFlags, folder: Path, *, code: str) -> None:
+def stage(options: SweepOptions, folder: Path, *, code: str) -> None:
     """Copy into a folder what is sent: code unless the image has it, and the files that the flags name.
 
     With the code goes what it registers, so that a cluster without it, or with another version, finds it.
@@ -58,19 +56,21 @@ def stage(flags: SweepFlags, folder: Path, *, code: str) -> None:
         for package in PACKAGES:
             root = Path(str(files(package)))
             for path in sorted(root.rglob("*")):
-                if path.is_file() and path.suffix in SENT_SUFFIXES and not _is_hidden(path.relative_to(root)):
-                    _copy(path, folder / package / path.relative_to(root))
+                name = path.relative_to(root)
+                is_hidden = any(part.startswith(".") or part == "__pycache__" for part in name.parts)
+                if path.is_file() and path.suffix in SENT_SUFFIXES and not is_hidden:
+                    _copy(path, folder / package / name)
         ours = distribution(OURS)
         metadata = folder / f"{OURS}-{ours.version}.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {OURS}\nVersion: {ours.version}\n")
         (metadata / "entry_points.txt").write_text(ours.read_text("entry_points.txt") or "")
     _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
-    for i, path in enumerate(flags.models_file or ()):
+    for i, path in enumerate(options.models_file):
         _copy(path, folder / _models_path(i, path))
-    for path in sorted(flags.prompts.glob("*/*.txt")) if flags.prompts else ():
-        _copy(path, folder / USER_FILES / "prompts" / path.relative_to(flags.prompts or ""))
-    for i, spec in enumerate(flags.human or ()):
+    for path in sorted(options.prompts.glob("*/*.txt")) if options.prompts else ():
+        _copy(path, folder / USER_FILES / "prompts" / path.relative_to(options.prompts or ""))
+    for i, spec in enumerate(options.human):
         _, target, sources = _human_files(i, spec)
         for path in sources:
             _copy(path, folder / target if target.endswith(".csv") else folder / target / path.name)
@@ -85,10 +85,6 @@ def _human_files(number: int, spec: str) -> tuple[str, str, list[Path]]:
     if path.is_file():
         return name, f"{USER_FILES}/people-{number}.csv", [path]
     return name, f"{USER_FILES}/people-{number}", sorted(path.glob("*.csv"))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") or part == "__pycache__" for part in path.parts)
 
 
 def _models_path(number: int, path: Path) -> str:

@@ -21,7 +21,9 @@ _HEX = re.compile(r"(?:[0-9a-fA-F]{2}){6,}")
 _WORDS = re.compile(r"[ -~]{6,}")
 _OTHER = re.compile(r"[\W_]+")
 _PASSWORD = re.compile(r"(?<=://)[^/\s@'\"]+@")
-_PLAIN_SEGMENT = re.compile(r"[a-z_-]{0,12}|[\w.-]{1,8}|v\d+[a-z]*\d*|compatible-mode|chat-completions")
+_PLAIN_SEGMENT = re.compile(
+    r"[a-z_-]{0,12}|[A-Z]?[a-z]{1,7}[._-]?\d{0,3}|v\d+[a-z]*\d*|\d{1,4}|compatible-mode|chat-completions"
+)
 PLAIN_QUERY: Final = re.compile(r"[a-z_.-]{0,12}|v?\d[\d.-]{0,15}(?:-?preview)?")
 """A value of a query, such as a version, that can be no key."""
 SECRET_NAME: Final = re.compile(

@@ -39,15 +39,11 @@ from pipelines.benchmarks.tables import Table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.benchmarks.metrics_kernel.definitions import Measures
     from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 
 SourceItem: TypeAlias = RawSample | Rejection | Notice
 Reduce: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], list[Metric]]"
-PairedMetrics: TypeAlias = "Callable[[pd.DataFrame, pd.DataFrame, Mapping[str, Sample]], Iterable[PairedMetric]]"
-"""Scores of A and B in one setting, the same rows in the same order, which both answered, and samples by id.
-
-Without data `samples` is empty, and only what needs none is returned.
-"""
 EnsembleMetrics: TypeAlias = "Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], dict[str, list[Metric]]]"
 
 
@@ -129,7 +125,7 @@ class BenchmarkDefinition:
     prompts: Callable[[PromptInput], Iterable[Prompt]]
     """Yields the prompts of one sample in one task and setting, in the order of their variants."""
     read: Callable[[Row], Reading]
-    """Reads one prediction. Rows of every status come; an error row gets no value that it did not earn."""
+    """Reads an answer; a request that failed has none, and no value."""
 
     headline: str = "accuracy"  # the metric that stands for the benchmark everywhere; higher is better
     headline_at: tuple[str, str] = ("", "")  # task and setting in which it does; '': the first
@@ -176,13 +172,24 @@ class BenchmarkDefinition:
     figures: Callable[[Results], Sequence[Figure]] = lazy(__package__, "default_reporter.make_figures")  # noqa: RUF009 - a function
     item_lists: Callable[[pd.DataFrame, Mapping[str, Sample]], list[ItemList]] | None = None
     """The items behind the tables' numbers, from the scores of one model and samples by id."""
-    paired_metrics: PairedMetrics | None = None  # for comparisons: metrics of two models that are no mean of a score
+    measures: Measures | None = None
+    """Metrics of two models that are no mean of a score, for comparisons; samples are empty if the data are absent."""
 
     def reduce(self, scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[Metric]:
         """Return all metrics of one model, as `metrics`; of repeated requests means over the repeats."""
         from pipelines.benchmarks.metrics_kernel.repeats import reduce_repeats  # pandas and numpy take a second
 
         return reduce_repeats(self.metrics, scores, samples)
+
+    def paired_metrics(self, a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterable[PairedMetric]:
+        """Return the `measures` of A and B from the same rows of one setting in the same order, which both answered."""
+        from pipelines.benchmarks.metrics_kernel.definitions import compared
+
+        return compared(self.measures, a, b, samples) if self.measures else ()
+
+    def reading(self, row: Row) -> Reading:
+        """Return the answer of a row, as it was read; none of a row without an answer."""
+        return self.read(row) if row.status == "ok" else Reading(answer=None, rule=row.status)
 
     @property
     def human(self) -> HumanBaseline:

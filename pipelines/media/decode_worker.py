@@ -24,6 +24,7 @@ MAX_CLIP_BYTES = 2 << 30  # limit of the decoded frames of one request
 MAX_MEMORY_BYTES = 8 << 30  # address space: a decompression bomb that passes the other limits ends here as one error
 _MATRIX = struct.Struct("<9i")
 DECORD_BATCH = 8  # frames of full size held at once; one by one is slower, for decord decodes in a thread of its own
+_PYAV_OPTIONS = {"protocol_whitelist": "file"}
 MIN_FRAME_SHARE = 0.95  # of a container's stated frames must be decodable; encoders miscount by a few
 _ORIENTATION = 0x0112  # the tag of EXIF
 _EIGHT_BITS = 8  # byte 24 of a PNG is its bit depth
@@ -82,30 +83,41 @@ def _with_decord(
 def _with_pyav(
     path: str, container: str, pick: Pick, shrink: Shrink
 ) -> tuple[list[np.ndarray], list[float], float, int]:
-    """Decode in two passes in presentation order: count, then select. Slower than decord and more robust."""
+    """Decode once in presentation order, or again if not all packets are frames; slower than decord, more robust."""
     import av
 
-    options = {"protocol_whitelist": "file"}
-    with av.open(path, format=container, options=options) as opened:
+    with av.open(path, format=container, options=_PYAV_OPTIONS) as opened:
         stream = _video_stream(opened)
         stated, length = stream.frames, float((stream.duration or 0) * (stream.time_base or 0))
         if length:  # frames outside of an edit list are in the file, and not part of the clip
             stated = min(stated, round(length * float(stream.average_rate or 0)))
-        total = sum(1 for _ in opened.decode(stream))
-    if not total:
+        total = sum(1 for packet in opened.demux(stream) if packet.size and not packet.is_discard)
+    frames, seconds, fps, decoded = _decode_with_pyav(path, container, set(pick(total)) if total else set(), shrink)
+    if not decoded:
         raise ValueError("no frame could be decoded")
-    if total < stated * MIN_FRAME_SHARE:
-        raise ValueError(f"the file is truncated: {total} of {stated} frames are present")
-    indices = set(pick(total))
+    if decoded < stated * MIN_FRAME_SHARE:
+        raise ValueError(f"the file is truncated: {decoded} of {stated} frames are present")
+    if decoded != total:
+        return _decode_with_pyav(path, container, set(pick(decoded)), shrink)
+    return frames, seconds, fps, total
+
+
+def _decode_with_pyav(
+    path: str, container: str, indices: set[int], shrink: Shrink
+) -> tuple[list[np.ndarray], list[float], float, int]:
+    import av
+
     frames: list[np.ndarray] = []
     seconds: list[float] = []
-    with av.open(path, format=container, options=options) as opened:
+    total = 0
+    with av.open(path, format=container, options=_PYAV_OPTIONS) as opened:
         stream = _video_stream(opened)
         fps = float(stream.average_rate or 0)
-        for index, frame in enumerate(opened.decode(stream)):
-            if index in indices:
+        for frame in opened.decode(stream):
+            if total in indices:
                 frames.append(shrink(np.ascontiguousarray(_displayed(frame))))
                 seconds.append(float(frame.time or 0.0))
+            total += 1
     return frames, seconds, fps, total
 
 

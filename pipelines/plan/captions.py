@@ -29,13 +29,9 @@ def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
     columns = ["variant", "prompt_version", "status", "output"]
     folder = part_folder("captions", benchmark_name, captioner_name(key))
     return {
-        row["variant"]: _caption(row["output"])
+        row["variant"]: "" if "open_thoughts" in dropped else text
         for _, table in iter_parts(out, folder, columns)
         for row in table.to_pylist()
         if row["status"] == "ok" and row["prompt_version"] == key
+        for text, dropped in [clean_reply(row["output"])]
     }
-
-
-def _caption(reply: str) -> str:
-    text, dropped = clean_reply(reply)
-    return "" if "open_thoughts" in dropped else text

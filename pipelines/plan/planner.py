@@ -73,7 +73,9 @@ class _Planner:
         ids = [*map(self.work.target.request_id, keys)]
         planned = np.ones(len(ids), dtype=bool) if self.planned is None else self.planned.add(ids)
         pending = planned & ~self.completed.finished.contains(ids)
-        self._count(columns, planned, pending)
+        cells = columns.cells()
+        self.work.requests.update(dict(cells.counts(planned)))
+        self.work.pending.update(dict(cells.counts(pending)))
         samples = columns.codes("sample_id")
         if self.within is not None:
             is_within = np.array([name in self.within for name in samples.values], dtype=bool)
@@ -90,11 +92,6 @@ class _Planner:
         if pending.any():
             pool = _pool(part, groups, samples, ids, pending)
             self.work.units.extend(self.maker.units(pool))
-
-    def _count(self, columns: PlanColumns, planned: Mask, pending: Mask) -> None:
-        cells = columns.cells()
-        self.work.requests.update(dict(cells.counts(planned)))
-        self.work.pending.update(dict(cells.counts(pending)))
 
     def _add_estimates(self, columns: PlanColumns, groups: Codes[str], keys: Sequence[RequestKey], mask: Mask) -> None:
         work, mask = self.work, mask & columns.codes("excluded").equal("")

@@ -29,7 +29,9 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     out = context.out
     installed = {*benchmark_names()}
     plans, stored = context.plans.opened, context.plans.files
-    paths = [path for path in stored.by_path if _is_plan_file(path)]
+    paths = [
+        path for path in stored.by_path if is_owned(path) and posixpath.basename(path).startswith(("plan-", "part-"))
+    ]
     files = {path for path in paths if posixpath.dirname(path).partition("=")[2] in installed}
     keys = {*plans} | {
         plan_key(
@@ -58,10 +60,6 @@ def prune_plans(context: SweepContext, entries: Iterable[ManifestEntry]) -> None
     if remaining != marks:
         lines = {path: start.isoformat() for path, start in sorted(remaining.items())}
         stored.replace(OBSOLETE, json.dumps(lines, indent=1).encode())
-
-
-def _is_plan_file(path: str) -> bool:
-    return is_owned(path) and posixpath.basename(path).startswith(("plan-", "part-"))
 
 
 def _load_marks(out: Store) -> dict[str, datetime]:

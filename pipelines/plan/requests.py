@@ -145,7 +145,7 @@ def model_targets(spec: RunSpec, model: str, datasets: Datasets) -> list[tuple[M
     targets += [
         (target.with_prompts(stress=str(condition)), dataset)
         for target, dataset in firsts.values()
-        for condition in spec.stress
+        for condition in spec.conditions
     ]
     return sorted(targets, key=lambda pair: spec.benchmarks.index(pair[0].prompts.benchmark_name))
 

@@ -12,9 +12,9 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition, use_tables
 from pipelines.errors import StoreError, UsageError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record, read_value
+from pipelines.plan.options import SweepOptions
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, holds_captions
 from pipelines.plan.stopping.until import Stop
 from pipelines.plan.stress.conditions import Condition
@@ -226,7 +226,7 @@ class RunManifest:
     schema_version: int = SCHEMA_VERSION
     created: str = ""
     updated: str = ""
-    sweep: SweepRecord = field(default_factory=SweepRecord)  # of the last run
+    sweep: SweepOptions = field(default_factory=SweepOptions)  # of the last run
     models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What the entries of the models file state, with the revisions of weights; engine `external` for other answers."""
     scorers: Mapping[str, RecordedScorer] = field(default_factory=dict)  # by address
@@ -285,7 +285,8 @@ class RunManifest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of the file."""
-        return {**asdict(replace(self, entries=())), "entries": [entry.to_dict() for entry in self.entries]}
+        entries = [entry.to_dict() for entry in self.entries]
+        return {**asdict(replace(self, entries=())), "sweep": self.sweep.to_record(), "entries": entries}
 
 
 def load_run(out: Store) -> RunManifest:

@@ -2,17 +2,17 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Final, Self
 
-from models.messages import DEFAULT_SEED
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
+from pipelines.plan.options import CommonOptions, SweepOptions
 from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
 from pipelines.plan.stopping.until import Until
 from pipelines.plan.stress.conditions import Condition
@@ -26,25 +26,16 @@ class Stage(StrEnum):
     REPORT = "report"
 
 
-@dataclass(frozen=True, slots=True)
-class FailureBudget:
-    """How many failed rows a run may have and still end with 0 (`--fail-on-error`)."""
-
-    text: str = "true"
-
-    def __post_init__(self) -> None:
-        self.allows(0, 1)
-
-    def allows(self, failed: int, total: int) -> bool:
-        """Return whether `failed` of `total` rows are within the budget; UsageError for a malformed one."""
-        word = self.text.strip().lower()
-        if word in ("true", "yes", "false", "no"):
-            return failed == 0 or word in ("false", "no")
-        if re.fullmatch(r"\d+", word):
-            return failed <= int(word)
-        if re.fullmatch(r"0?\.\d+|1\.0*", word):
-            return failed <= float(word) * total
-        raise UsageError(f"--fail-on-error {self.text!r}: give true, false, a fraction (0.05) or a count (20)")
+def allows_failures(budget: str, failed: int, total: int) -> bool:
+    """Return whether `failed` of `total` rows are within a `--fail-on-error`; UsageError for a malformed one."""
+    word = budget.strip().lower()
+    if word in ("true", "yes", "false", "no"):
+        return failed == 0 or word in ("false", "no")
+    if re.fullmatch(r"\d+", word):
+        return failed <= int(word)
+    if re.fullmatch(r"0?\.\d+|1\.0*", word):
+        return failed <= float(word) * total
+    raise UsageError(f"--fail-on-error {budget!r}: give true, false, a fraction (0.05) or a count (20)")
 
 
 _HUB_ID_WITH_REVISION: Final = re.compile(r"(\w[\w.-]*(?:/[\w.-]+)?)@(\w[\w./-]*)")
@@ -86,37 +77,16 @@ class ScorerSpec:
         return self.model + (f"@{self.revision}" if self.revision else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepRecord:
-    """The flags of a sweep, as `run.json` holds them."""
+def scorers_by_kind(texts: Iterable[str]) -> dict[str, ScorerSpec]:
+    """Return the scorers that `--scorer` names, by kind."""
+    return {spec.kind: spec for spec in map(ScorerSpec.parse, texts)}
 
-    command: tuple[str, ...] = ()
-    data: str = ""
-    seed: int = DEFAULT_SEED
-    benchmarks: tuple[str, ...] = ()
-    tasks: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    limit: str | None = None
-    sample_ids: tuple[str, ...] = ()
-    judge: str | None = None  # names of the judges, with commas
-    captioner: str | None = None
-    scorers: tuple[str, ...] = ()
-    fail_on_error: str = "true"
-    human: tuple[str, ...] = ()
-    cost_limit: float | None = None
-    repeats: int = 1
-    until: str | None = None
-    stress: tuple[str, ...] = ()
 
-    @property
-    def first_judge(self) -> str:
-        """Name of the judge whose verdicts give the metrics; '' for none."""
-        return (self.judge or "").partition(",")[0]
-
-    @property
-    def named_scorers(self) -> dict[str, ScorerSpec]:
-        """The scorers that a flag named, by kind."""
-        return {spec.kind: spec for spec in map(ScorerSpec.parse, self.scorers)}
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text.strip())
+    if not match:
+        raise UsageError(f"--wait-for-nodes {text}: give a time such as 2h, 45m or 90s")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 DEFAULT_PROMPTS = "default"  # name of the set of prompts that replaces none
@@ -124,46 +94,37 @@ SELF = "self"  # name of the captioner where each model captions for itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
-    """One sweep, all names checked."""
+class RunSpec(CommonOptions):
+    """One sweep, all names checked and models and files loaded."""
 
-    data: str
-    out: str
     models: Mapping[str, ModelSpec]
-    benchmarks: tuple[str, ...]
-    tasks: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    limit: Limit | None = None
-    sample_ids: tuple[str, ...] = ()
     judges: tuple[tuple[str, ModelSpec], ...] = ()
     """By name; the verdicts of the first give the metrics, those of all are compared."""
     captioners: tuple[tuple[str, ModelSpec], ...] = ()
     """By name; tables show prompts with the first one's captions, and one compares them all."""
     own_captions: bool = False  # `captioner: self`: each model reads its own captions; the report says so
-    scorers: tuple[ScorerSpec, ...] = ()
     default_scorers: bool = True
     """False: only `scorers`; the benchmarks' own are models of gigabytes, which a hub would send."""
     scorer_commits: Mapping[str, str] = field(default_factory=dict)
     """Address of a scorer at the hub -> the commit that is loaded; set by runs."""
-    address: str | None = None
-    fail_on_error: FailureBudget = FailureBudget()
-    seed: int = DEFAULT_SEED
     prompts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The user's own wording: benchmark -> version -> text."""
     prompt_versions: Mapping[str, str] = field(default_factory=dict)  # prompt version -> version used in its place
     prompt_sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Benchmark -> the sets of words that it is asked in; tables show the first."""
-    command: tuple[str, ...] = ()
-    human: tuple[HumanFile, ...] = ()  # files of people's own work
-    cost_limit: float | None = None  # dollars
-    repeats: int = 1  # how often each request is asked, with seeds that follow each other
-    judge_checks: int = 0  # answers of each model about which the judges are asked again in changed words
-    until: Until | None = None  # when the run stops before all is asked; None: not before
-    stress: tuple[Condition, ...] = ()  # conditions under which the first set of prompts is asked once more
-    wait_for_nodes_s: float | None = None
-    """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
+    human: tuple[HumanFile, ...] = ()
 
     def __post_init__(self) -> None:
+        spelled = {
+            "limit": None if self.limit is None else str(Limit.parse(self.limit)),
+            "until": None if self.until is None else str(Until.parse(self.until)),
+            "scorers": tuple(str(ScorerSpec.parse(text)) for text in self.scorers),
+            "stress": tuple(dict.fromkeys(str(Condition.parse(text)) for text in self.stress)),
+        }
+        for name, value in spelled.items():  # one spelling: they are compared with those of earlier runs
+            object.__setattr__(self, name, value)
+        self.allows(0, 1)
+        _ = self.wait_for_nodes_s
         chosen = [benchmark(name) for name in self.benchmarks]
         check_names("benchmark of --human", [file.benchmark for file in self.human], list(self.benchmarks))
         tasks, settings, versions = _names_of(chosen)
@@ -211,7 +172,21 @@ class RunSpec:
     @property
     def selection(self) -> SampleSelection:
         """The samples that the sweep covers."""
-        return SampleSelection(self.limit, self.sample_ids)
+        return SampleSelection(Limit.parse(self.limit) if self.limit else None, self.sample_ids)
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """The conditions under which the first set of prompts is asked once more."""
+        return [*map(Condition.parse, self.stress)]
+
+    @property
+    def wait_for_nodes_s(self) -> float | None:
+        """How long a model waits for a node; None: half an hour where an autoscaler adds some."""
+        return None if self.wait_for_nodes is None else _seconds(self.wait_for_nodes)
+
+    def allows(self, failed: int, total: int) -> bool:
+        """Return whether the run may exit with 0 when `failed` of `total` rows have failed."""
+        return allows_failures(self.fail_on_error, failed, total)
 
     def versions_by_set(self, name: str) -> dict[str, dict[str, str]]:
         """Return the versions used in place of others in each set of prompts of a benchmark, the first set first."""
@@ -220,24 +195,18 @@ class RunSpec:
         sets = self.prompt_sets.get(name, (DEFAULT_PROMPTS,))
         return {chosen: {**versions, **definition.prompt_sets.get(chosen, {})} for chosen in sets}
 
-    def record(self) -> SweepRecord:
-        """Return the sweep as `run.json` holds it; without secrets, because specs hold only the names of variables."""
-        names = ("command", "data", "seed", "benchmarks", "tasks", "settings", "sample_ids", "cost_limit", "repeats")
-        return SweepRecord(
-            **{name: getattr(self, name) for name in names},
-            limit=str(self.limit) if self.limit else None,
+    def record(self) -> SweepOptions:
+        """Return the options for `run.json`; without secrets, because specs hold only the names of variables."""
+        return SweepOptions(
+            **{each.name: getattr(self, each.name) for each in fields(CommonOptions)},
             judge=",".join(name for name, _ in self.judges) or None,
             captioner=SELF if self.own_captions else ",".join(name for name, _ in self.captioners) or None,
-            scorers=tuple(str(scorer) for scorer in self.scorers),
-            fail_on_error=self.fail_on_error.text,
             human=tuple(f"{file.benchmark}={file.uri}" for file in self.human),
-            until=str(self.until) if self.until else None,
-            stress=tuple(map(str, self.stress)),
         )
 
     def scorers_for(self, name: str) -> list[ScorerSpec]:
         """Return the benchmark's default scorers, replaced by those that a flag names; see `default_scorers`."""
-        named = {scorer.kind: scorer for scorer in self.scorers}
+        named = scorers_by_kind(self.scorers)
         defaults = benchmark(name).default_scorers
         scorers = [
             named.get(kind) or replace(ScorerSpec.parse(f"{kind}={text}"), named=False)

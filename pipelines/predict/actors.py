@@ -84,15 +84,6 @@ def load_units(batch: Any, work: UnitWork, job_actor: Any, log_fields: LogFields
     return pack_units(_for_each(batch, _pipeline(work).load, job_actor, log_fields))
 
 
-@carry_errors
-def answer_units(batch: Any, work: UnitWork, job_actor: Any, log_fields: LogFields = None) -> Any:
-    """Run a batch of units in one task, for an engine that cannot die; return receipts as `commit_units`.
-
-    When its process dies, Ray calls this again elsewhere: parts that were written are written again.
-    """
-    return pack_receipts(_for_each(batch, _pipeline(work).run, job_actor, log_fields))
-
-
 def _for_each(batch: Any, function: Callable[..., T], job_actor: Any, log_fields: LogFields) -> list[T]:
     """Call a function that loads with each unit of a batch, its exclusive media groups and its guard of media.
 
@@ -226,7 +217,8 @@ class EngineActor:
         yield pack_answers(pending)
 
     def _answer(self, loaded: Loaded, *, may_be_committed: bool) -> AnsweredUnit:
-        if may_be_committed and self._is_committed(loaded.unit.part):
+        part = loaded.unit.part  # stored already if a replica died at a later unit of its batch
+        if may_be_committed and self._state.was_answered(part) and retry_store(partial(self._out.exists, part)):
             return AnsweredUnit(unit=loaded.unit, is_committed=True)
         if not self._fatal:
             try:
@@ -236,10 +228,6 @@ class EngineActor:
             except EngineDiedError as error:
                 self._fatal = self._end(error)
         return AnsweredUnit(unit=loaded.unit, fatal=self._fatal)
-
-    def _is_committed(self, part: str) -> bool:
-        """Return whether this unit was stored before a replica died at a later one of its batch."""
-        return self._state.was_answered(part) and bool(retry_store(partial(self._out.exists, part)))
 
     def _end_stalled(self, error: EngineDiedError) -> None:
         """End this process from another thread than the one stuck in the engine."""

@@ -6,7 +6,8 @@ Each batch of units is one row of Ray Data, so that the planner decides what is 
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, nullcontext
+from concurrent.futures import Future
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -14,15 +15,16 @@ from typing import Any
 from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError, PostponedError, RunCancelledError
 from cluster.placement import node_selectors, wait_for_capacity
+from cluster.threads import in_background, run_in_thread
 from models.errors import EngineUnreachableError, MissingSecretError, ShellSettingError
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import fields_for_workers, log_context
 from pipelines.plan.batches import Batches, ExclusiveGroups, batch_units
-from pipelines.plan.unit_list import count_requests
-from pipelines.predict.actors import EngineActor, answer_units, commit_units, load_units, read_feed
+from pipelines.predict.actors import EngineActor, commit_units, load_units, read_feed
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.job_state import JobState, remote_state
+from pipelines.predict.loader import Loaded
 from pipelines.predict.records import HeldReplicas, Job, Receipt
 from pipelines.predict.replica_watch import ReplicaWatch, rows_note
 from pipelines.predict.serialization import pack_batch, unpack_receipts
@@ -49,8 +51,6 @@ NODE_RETRY_S = 300.0  # of these, until a model that shares the cluster lets tho
 _STREAM_LOCK = threading.Lock()  # settings of Ray Data belong to the process and not to the thread
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
 MAX_PASSES = 3  # how often units that the cluster loses are sent
-MAX_REQUESTS = 1000
-"""Guessed in a second or two, and asked in one batch after another: the start of a local Ray takes longer."""
 
 
 def run_units(
@@ -73,12 +73,11 @@ def run_units(
         held.close()
         held.key, held.count = (job.work, cluster), _replicas(job, cluster)
         held.actor = _start_job_actor(held.count)
-    if job.spec.needs_no_isolation or (cluster.address and "GPU" not in demand):
+    if cluster.address and "GPU" not in demand:
         job = replace(job, held=None)  # held replicas count no CPUs: their GPUs place them, or there is one machine
     with ExitStack() as ending:
         ending.callback(held.close)
-        starts_at_once = job.spec.needs_no_isolation
-        with nullcontext() if starts_at_once else ReplicaWatch(job.model, demand, held.actor, note):
+        with ReplicaWatch(job.model, demand, held.actor, note):
             for receipt in _receipts(job, cluster, held):
                 on_receipt(receipt)
         if job.held:
@@ -160,7 +159,7 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any, call: int = 0) -> An
 
     replicas = _replicas(job, cluster)
     tasks = _max_tasks(LOADS_PER_REPLICA * replicas, cluster)
-    batches = batch_units(job.units, tasks if job.spec.needs_no_isolation else replicas)
+    batches = batch_units(job.units, replicas)
     items = _BatchItems(batches)
     with _STREAM_LOCK:
         quiet_ray_data()
@@ -169,11 +168,9 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any, call: int = 0) -> An
             options = {"num_cpus": 0, "compute": rd.TaskPoolStrategy(size=1)}
             feed = {"job_actor": job_actor, "call": call}
             rows = rd.from_items([{"feed": 0}]).map_batches(read_feed, **_EACH_ROW, **options, fn_kwargs=feed)
-            return _in_three_stages(rows, job, cluster, job_actor, max(2, tasks))
+            return _in_stages(rows, job, cluster, job_actor, max(2, tasks))
         rows = rd.from_items(items, override_num_blocks=len(items))
-        if job.spec.needs_no_isolation:
-            return _in_one_stage(rows, job, cluster, job_actor, min(len(items), tasks))
-        return _in_three_stages(rows, job, cluster, job_actor, len(items))
+        return _in_stages(rows, job, cluster, job_actor, len(items))
 
 
 class _BatchItems:
@@ -193,21 +190,7 @@ class _BatchItems:
 _EACH_ROW: Mapping[str, Any] = {"batch_size": 1, "batch_format": "pyarrow"}
 
 
-def _in_one_stage(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, tasks: int) -> Any:
-    """Load, answer and commit in one task, for an engine that is built at once and cannot die: tasks are the cost."""
-    import ray.data as rd
-
-    log_fields = fields_for_workers(run=job.lock_token, model=job.model)
-    return rows.map_batches(
-        answer_units,
-        **_EACH_ROW,
-        **_engine_resources(job.spec, cluster),
-        compute=rd.TaskPoolStrategy(size=tasks),
-        fn_kwargs={"work": job.work, "job_actor": job_actor, "log_fields": log_fields},
-    )
-
-
-def _in_three_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, count: int) -> Any:
+def _in_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, count: int) -> Any:
     """Load in tasks, answer in a pool of replicas, commit in tasks."""
     import ray.data as rd
 
@@ -300,12 +283,6 @@ def _engine_resources(spec: ModelSpec, cluster: ClusterInfo) -> dict[str, Any]:
     return {"num_cpus": min(ENGINE_CPUS, max(0.1, cluster.cpus - LOAD_CPUS - COMMIT_CPUS))}
 
 
-def fits_in_process(job: Job) -> bool:
-    """Return whether a job is small, and its engine can neither end nor stall this process."""
-    asks_endpoint = job.spec.is_endpoint and job.spec.replicas.max == 1
-    return (job.spec.needs_no_isolation or asks_endpoint) and count_requests(job.units) <= MAX_REQUESTS
-
-
 class _NotedAttempts(AttemptTracker):
     def __init__(self, note: Callable[[str], None]) -> None:
         super().__init__()
@@ -320,20 +297,40 @@ class _NotedAttempts(AttemptTracker):
 def run_in_process(
     job: Job, on_receipt: Callable[[Receipt], None], note: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Run a small job's units in this process, without a cluster: its start would take longer than the work.
+    """Run a job's units in this process, for an engine that can neither end nor stall it; one thread per replica.
 
-    `note` gets sentences on how many rows of an unfinished unit are answered.
+    `note` gets sentences on how many rows of unfinished units are answered.
 
     Raises:
         ModelUnavailableError: the endpoint is unavailable.
         StoreError: the store failed after retries.
     """
     exclusive_groups = ExclusiveGroups([unit] for unit in job.units)
-    try:
-        with closing(UnitPipeline(job.work, "driver", attempts=_NotedAttempts(note))) as pipeline:
-            for unit in job.units:
-                with log_context(part=unit.part):
-                    on_receipt(pipeline.run(unit, exclusive_groups.of([unit])))
+    units, lock, attempts = iter(job.units), threading.Lock(), _NotedAttempts(note)
+
+    def answer(is_stopped: Callable[[], bool]) -> None:
+        with closing(UnitPipeline(job.work, "driver", attempts=attempts)) as pipeline:
+            loading = load_next(pipeline)
+            while loading and not is_stopped():
+                loaded = loading.result()
+                loading = load_next(pipeline)
+                with log_context(part=loaded.unit.part):
+                    receipt = pipeline.commit(pipeline.answer(loaded))
+                with lock:
+                    on_receipt(receipt)
                     note("")
+
+    def load_next(pipeline: UnitPipeline) -> Future[Loaded] | None:
+        with lock:
+            unit = next(units, None)
+        if unit is None:
+            return None
+        with log_context(part=unit.part):
+            return run_in_thread("load", pipeline.load, unit, exclusive_groups.of([unit]))
+
+    further = range(1, min(job.spec.replicas.max, len(job.units)))
+    try:
+        with in_background({f"replica-{index}": answer for index in further}) as is_stopped:
+            answer(is_stopped)
     except (EngineUnreachableError, MissingSecretError, ShellSettingError) as error:
         raise ModelUnavailableError(f"model {job.model!r}: {error}") from error

@@ -54,7 +54,9 @@ def pack_units(batch: Sequence[Loaded]) -> pa.Table:
     media: list[dict[str, Any]] = []
     blobs: list[Any] = []
     for loaded in batch:
-        blobs += [_to_ipc(_columns_table(loaded)), dump_requests(loaded.requests)]
+        rows = list(loaded.columns.values())
+        columns = pa.Table.from_pylist(rows, pa.schema([PREDICTIONS.field(name) for name in rows[0]]))
+        blobs += [_to_ipc(columns), dump_requests(loaded.requests)]
         blobs.append(_to_ipc(prediction_table(loaded.ready)))
     for medium, frames in {medium: frames for loaded in batch for medium, frames in loaded.media.items()}.items():
         head = {**asdict(medium), "shape": frames.pixels.shape}
@@ -67,11 +69,6 @@ def pack_units(batch: Sequence[Loaded]) -> pa.Table:
         if frames.encoded is not None:
             blobs.append(pa.py_buffer(frames.encoded))
     return _pack({"units": [loaded.unit.to_dict() for loaded in batch], "media": media}, blobs)
-
-
-def _columns_table(loaded: Loaded) -> pa.Table:
-    rows = list(loaded.columns.values())
-    return pa.Table.from_pylist(rows, pa.schema([PREDICTIONS.field(name) for name in rows[0]]))
 
 
 def count_units(table: pa.Table) -> int:

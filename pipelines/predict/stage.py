@@ -29,7 +29,7 @@ from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.beside import JudgesBeside, SpareGpus
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
 from pipelines.predict.cost_tracker import CostTracker
-from pipelines.predict.executor import fits_in_process, run_in_process, run_units
+from pipelines.predict.executor import run_in_process, run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
 from pipelines.predict.records import HeldReplicas, Job, Receipt, count_statuses
@@ -213,8 +213,8 @@ def _pending_jobs(
     return {name: job for name, job in jobs.items() if job.units}
 
 
-def _runs_in_driver(job: Job, cluster: LazyCluster) -> bool:
-    return job.spec.batch or (cluster.is_embedded and fits_in_process(job))
+def _runs_in_driver(job: Job, cluster: LazyCluster | ClusterInfo) -> bool:
+    return job.spec.batch or (cluster.is_embedded and job.spec.needs_no_isolation)
 
 
 def model_job(
@@ -250,7 +250,7 @@ def run_job(
     *,
     on_commit: Callable[[Receipt], None] | None = None,
 ) -> None:
-    """Run one model's units on the cluster, or a small job here; report rows and tokens.
+    """Run one model's units on the cluster, or here if its engine needs no isolation; report rows and tokens.
 
     Raises:
         CostLimitReachedError: the run's limit is reached; committed rows stay.
@@ -285,7 +285,7 @@ def run_job(
             job = replace(job, spec=costs.limited(job.spec))
             if job.spec.batch:
                 run_in_batches(job, on_receipt, progress.note)
-            elif isinstance(cluster, LazyCluster) and _runs_in_driver(job, cluster):
+            elif _runs_in_driver(job, cluster):
                 run_in_process(job, on_receipt, progress.note)
             else:
                 capacity = cluster if isinstance(cluster, ClusterInfo) else cluster.connect()

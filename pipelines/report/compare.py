@@ -303,7 +303,7 @@ def _power(differences: Sequence[Difference]) -> Iterator[str]:
 
 def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
     """Return the samples by id, and the problem that prevented it; not read if no metric needs them."""
-    if entry.definition.paired_metrics is None:
+    if entry.definition.measures is None:
         return {}, []
     try:
         dataset = Dataset.open(Store(entry.data), entry.benchmark)
@@ -347,13 +347,11 @@ def _differences(
 def _metrics(pair: ScoredPair, samples: Mapping[str, Sample]) -> Iterator[tuple[PairedMetric, int, int | None]]:
     """Yield each metric of the pair, the rows that only one scored, and the rows with another answer."""
     yield from pair.score_means()
-    paired_metrics = pair.a.definition.paired_metrics
-    if paired_metrics is None:
-        return
-    for a, b in pair.answered():
+    definition = pair.a.definition
+    for a, b in pair.answered() if definition.measures else ():
         with_data = a["sample_id"].isin(list(samples)).to_numpy() if samples else slice(None)
         rows_a, rows_b = (rows[with_data].reset_index(drop=True) for rows in (a, b))
-        for metric in paired_metrics(rows_a, rows_b, samples) if len(rows_a) else ():
+        for metric in definition.paired_metrics(rows_a, rows_b, samples) if len(rows_a) else ():
             yield metric, pair.only_one_answered(metric.task, metric.setting), None
 
 

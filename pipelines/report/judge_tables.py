@@ -9,7 +9,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.human import gap_metric, human_metric
 from pipelines.benchmarks.judges import CHANGED, PAIR_COUNTS, SHIFT, SHIFT_P, UNREAD_COUNT, pair_name
 from pipelines.benchmarks.metrics_kernel.labels import MetricName
-from pipelines.benchmarks.people.comparison import MARGIN, may_replace
+from pipelines.benchmarks.people import MARGIN, may_replace
 from pipelines.benchmarks.records import (
     CORRECTED,
     JUDGE_AGREEMENT,

@@ -11,7 +11,7 @@ import pandas as pd
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import check_metrics, judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
-from pipelines.benchmarks.people.comparison import parsed_answers, replacement_metrics
+from pipelines.benchmarks.people import parsed_answers, replacement_metrics
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files

@@ -20,6 +20,7 @@ from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
 from pipelines.json_records import dump_json
 from pipelines.plan.run_manifest import RunManifest
+from pipelines.plan.run_spec import scorers_by_kind
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
 from pipelines.report.entry_results import EntryResults
@@ -79,7 +80,7 @@ def _conditions(
             entry=entry,
             spec=run.models.get(entry.model, {}),
             judge=judges.get(entry.benchmark, ""),
-            scorers={kind: scorer.model for kind, scorer in run.sweep.named_scorers.items()},
+            scorers={kind: scorer.model for kind, scorer in scorers_by_kind(run.sweep.scorers).items()},
             counts={key[2:]: count for key, count in counts.items() if key[:2] == entry_key},
             prompts=prompts[entry_key],
             foreign_items=[foreign[row.metric] for row in counted if row.value],

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from cluster.lazy import LazyCluster
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.people.comparison import agreement_table
+from pipelines.benchmarks.people import agreement_table
 from pipelines.benchmarks.records import Metric, is_person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
@@ -196,7 +196,7 @@ def _facts(run: RunManifest, spent: str, out: str) -> dict[str, Any]:
 
     Arguments are made portable one by one: joined, a folder's name with a space would be two words.
     """
-    shown = {name: value for name, value in asdict(run.sweep).items() if value not in (None, (), "")}
+    shown = {name: value for name, value in run.sweep.to_record().items() if value not in (None, (), "")}
     return {
         "product": run.product,
         "created": run.created,

@@ -226,7 +226,7 @@ class PartScorer:
         return [replace(row, given=values) for row, values in zip(rows, given, strict=True)], missing
 
     def _score_row(self, row: Row, by_judge: Mapping[str, float]) -> dict[str, Any]:
-        reading = self._benchmark.read(row)
+        reading = self._benchmark.reading(row)
         return {
             "request_id": row.request_id,
             "sample_id": row.sample.sample_id,

@@ -80,6 +80,6 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
     )
     if row.output is None:
         return row
-    read = context.prompts.benchmark.read
+    read = context.prompts.benchmark.reading
     output, dropped = clean_reply(row.output, lambda text: read(replace(row, output=text)).answer is not None)
     return replace(row, output=output, dropped=dropped)

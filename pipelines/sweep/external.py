@@ -54,11 +54,13 @@ def score_external(spec: RunSpec, path: Path, *, progress: ProgressListener, too
 def _import_rows(context: SweepContext, path: Path, answers: AnswerSpool) -> list[ManifestEntry]:
     out, selection, entries = context.out, context.spec.selection, list[ManifestEntry]()
     for name, model in answers.groups():
-        selected = None if selection == ALL_SAMPLES else _selected_ids(context, name)
+        selected = None
+        if selection != ALL_SAMPLES:
+            dataset = context.datasets.open(context.spec.data, name)
+            selected = {sample.sample_id for sample in iter_selected_samples(dataset, selection)}
         entry = import_rows(context, name, model, answers, selected=selected)
         if entry and not is_person(model):
-            limit = str(selection.limit) if selection.limit else None
-            entry = replace(entry, limit=limit, sample_ids=selection.sample_ids)
+            entry = replace(entry, limit=context.spec.limit, sample_ids=selection.sample_ids)
         entries += [entry] if entry else []
     rejections = answers.rejections
     lines = [json.dumps(asdict(rejection), ensure_ascii=True).encode() + b"\n" for rejection in rejections]
@@ -70,11 +72,6 @@ def _import_rows(context: SweepContext, path: Path, answers: AnswerSpool) -> lis
     if rejections:
         log.warning("%d rows of %s not used, listed in %s/rejected.jsonl", len(rejections), path, out.uri)
     return entries
-
-
-def _selected_ids(context: SweepContext, name: str) -> set[str]:
-    dataset = context.datasets.open(context.spec.data, name)
-    return {sample.sample_id for sample in iter_selected_samples(dataset, context.spec.selection)}
 
 
 def _evaluate(sweep: Sweep, entries: Sequence[ManifestEntry]) -> SweepResult:

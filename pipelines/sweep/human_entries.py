@@ -33,7 +33,12 @@ def add_human_entries(context: SweepContext, run: RunManifest) -> tuple[RunManif
     of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, run.entries)]
     if not changed and not of_data:
         return run, []
-    new = [*of_data, *(entry for name in sorted(changed) for entry in _import_people(context, name))]
+    new = of_data + [
+        entry
+        for name in sorted(changed)
+        for person, rows in sorted(human_rows(name, load_human_files(out, name)).items())
+        for entry in _import_person(context, name, person, rows)
+    ]
     remaining = [e for e in run.entries if e.benchmark not in changed or (e.benchmark, e.model) not in earlier_people]
     addition = RunManifest(
         sweep=run.sweep,
@@ -67,11 +72,6 @@ def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEnt
         if (person, ids[person]) not in imported
         for entry in _import_person(context, name, person, rows)
     ]
-
-
-def _import_people(context: SweepContext, name: str) -> list[ManifestEntry]:
-    people = sorted(human_rows(name, load_human_files(context.out, name)).items())
-    return [entry for person, rows in people for entry in _import_person(context, name, person, rows)]
 
 
 def _import_person(

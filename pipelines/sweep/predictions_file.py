@@ -46,7 +46,10 @@ def read_answers(spec: RunSpec, path: Path, answers: AnswerSpool, tool: str | No
             if (cell := (row["benchmark"], row["task"], row["setting"])) not in names:
                 _check_names(row, file, line)
                 names.add(cell)
-            if row["benchmark"] in spec.benchmarks and _is_selected(spec, row):
+            is_selected = row["task"] in (spec.tasks or [row["task"]]) and row["setting"] in (
+                spec.settings or [row["setting"]]
+            )
+            if row["benchmark"] in spec.benchmarks and is_selected:
                 answers.add(line, row)
 
 
@@ -160,7 +163,3 @@ def _check_names(row: Mapping[str, Any], path: Path, line: int) -> None:
         check_names("setting", [row["setting"]], list(tasks[row["task"]]))
     except UnknownNameError as error:
         raise UsageError(f"{path.name}, line {line}: {error}") from error
-
-
-def _is_selected(spec: RunSpec, row: Mapping[str, Any]) -> bool:
-    return (not spec.tasks or row["task"] in spec.tasks) and (not spec.settings or row["setting"] in spec.settings)

@@ -42,7 +42,7 @@ def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[Manifes
                 model=model,
                 data=spec.data,
                 target=first,
-                limit=str(spec.limit) if spec.limit else None,
+                limit=spec.limit,
                 sample_ids=spec.sample_ids,
                 prompt_set=names[0],
                 other_prompt_sets=tuple(sets),

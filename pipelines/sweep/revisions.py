@@ -25,7 +25,7 @@ from models.errors import UnknownRevisionError
 from models.spec import ModelSpec
 from pipelines.plan.context import helper_models
 from pipelines.plan.run_manifest import RecordedScorer, RunManifest
-from pipelines.plan.run_spec import RunSpec, ScorerSpec, Stage
+from pipelines.plan.run_spec import RunSpec, ScorerSpec, Stage, scorers_by_kind
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +187,9 @@ def _refusal(checkpoint: _Checkpoint, problem: str) -> str:
 
 def _is_default(spec: RunSpec, checkpoint: _Checkpoint) -> bool:
     """Return whether no flag names a scorer: without it the run goes on, and its metrics are null."""
-    return checkpoint.kind == "scorer" and checkpoint.name not in {scorer.address for scorer in spec.scorers}
+    return checkpoint.kind == "scorer" and checkpoint.name not in {
+        scorer.address for scorer in scorers_by_kind(spec.scorers).values()
+    }
 
 
 def _warnings(spec: RunSpec, resolved: _Resolved) -> Iterator[str]:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from models.entry_fields import FaultInjection, Replicas
+from models.entry_fields import Replicas
 from models.spec import ModelSpec
 from pipelines.benchmarks.figures import Bars, Series
 from pipelines.plan.run_spec import RunSpec
@@ -32,6 +32,7 @@ from pipelines.sweep.run import run_sweep
 from tests.bench.many import write_many
 from tests.bench.processes import used
 from tests.bench.results import record, show, spread
+from tests.support.scripted_engine import ScriptedEntry
 
 PER_GROUP = 20
 STAGES = ("plan", "predict", "score", "report")
@@ -65,15 +66,16 @@ class Phases(NullProgress):
 def measure_process(data: Path, replicas: int, *, all_stages: bool = False) -> dict[str, Any]:
     """Run one sweep in this process and measure it.
 
-    With `all_stages` an engine that may die answers, by fault injection that changes no answer: it gets replicas.
+    With `all_stages` an engine that may die answers: it gets replicas.
     """
-    faults = FaultInjection(reverse=all_stages)
+    most = Replicas(max=replicas)
+    entry = ScriptedEntry(replicas=most) if all_stages else ModelSpec(engine="random", replicas=most)
     phases = Phases()
     with tempfile.TemporaryDirectory() as out:
         spec = RunSpec(
             data=str(data),
             out=out,
-            models={"chance": ModelSpec(engine="random", replicas=Replicas(max=replicas), fault_injection=faults)},
+            models={"chance": entry},
             benchmarks=("maia",),
             settings=("1-frame",),
         )

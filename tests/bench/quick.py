@@ -83,7 +83,6 @@ def reference_job() -> float:
 def run_stages_here() -> None:
     """Let all stages run in this process, whatever their size."""
     for module, limit in (
-        (pipelines.predict.executor, "MAX_REQUESTS"),
         (pipelines.score.stage, "MAX_PARTS_HERE"),
         (pipelines.report.stage, "MAX_ROWS_HERE"),
     ):

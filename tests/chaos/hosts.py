@@ -22,7 +22,6 @@ from random import Random
 from tests.chaos.processes import ending
 from tests.chaos.sweeps import Answers, Damage, Scene, environment, read_answers
 from tests.support.hosts import Host, Network, network
-from tests.support.paths import ROOT
 
 __all__ = ["disturb_hosts"]
 
@@ -94,7 +93,6 @@ def _site(scene: Scene) -> Iterator[_Site]:
                 "AWS_ACCESS_KEY_ID": "chaos",
                 "AWS_SECRET_ACCESS_KEY": "chaos-secret",
                 "AWS_DEFAULT_REGION": "us-east-1",
-                "PYTHONPATH": str(ROOT),
             }
             site = _Site(folder, net, env)
             _start(site)
@@ -150,7 +148,7 @@ def disturb_hosts(scene: Scene, out: Path, seed: int) -> Damage:
     models = out.with_suffix(".yaml")
     with _site(scene) as site:
         journal = site.net.mount_point / JOURNAL  # another file on each host
-        models.write_text(f"slow: {{engine: random, fault_injection: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
+        models.write_text(f"slow: {{engine: scripted, fault_injection: {{call_s: {CALL_S}, journal: {journal}}}}}\n")
         submitted = site.net.hosts["switch"].start(
             *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),
             *("--benchmarks", "maia", "--data", "s3://bench/data", "--out", "s3://bench/out"),

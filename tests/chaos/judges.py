@@ -49,7 +49,7 @@ def _run(scene: Scene, out: Path, head: RayHead) -> subprocess.Popen[bytes]:
     def entry(name: str) -> dict[str, object]:
         faults = {"on_gpu": True, "call_s": _CALL_S[name], "journal": str(out.with_suffix(".journal"))}
         return {
-            "engine": "random",
+            "engine": "scripted",
             "seed": list(_CALL_S).index(name),
             "parameters_b": 1,
             "replicas": {"max": 1},

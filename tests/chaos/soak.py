@@ -62,7 +62,7 @@ class Soak:
         """Give the command."""
         self.starts += 1
         models = self.folder / "models.yaml"
-        models.write_text(f"chance: {{engine: random, replicas: {{max: {self.replicas}}}}}\n")
+        models.write_text(f"chance: {{engine: scripted, replicas: {{max: {self.replicas}}}}}\n")
         command = [
             *(sys.executable, "-m", "jobs.cli", "predict", "--models", "chance", "--models-file", str(models)),
             *("--benchmarks", "maia", "--settings", "1-frame"),

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from tests.support.maia_source import write_source
+from tests.support.paths import ENGINES_PATH
 from tests.support.seaweed import BUCKET, Seaweed
 
 __all__ = ["Damage", "Scene", "environment", "in_hand", "make_scene", "parts", "read_answers", "read_rows", "sweep"]
@@ -187,9 +188,9 @@ def sweep(
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Return a fresh user's environment; Ray waits longer than half a minute for a busy machine."""
+    """Return a fresh user's environment."""
     inherited = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    return {**inherited, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "RAY_raylet_start_wait_time_s": "120"}
+    return {**inherited, "HOME": str(folder), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ENGINES_PATH}
 
 
 def make_scene(folder: Path, *, videos: int = 3, categories: int = 4, server: Seaweed | None = None) -> Scene:
@@ -212,5 +213,5 @@ def make_scene(folder: Path, *, videos: int = 3, categories: int = 4, server: Se
 
 def _model(journal: Path) -> str:
     faults = {"call_s": CALL_S, "journal": str(journal)}
-    spec = {"engine": "random", "replicas": {"max": REPLICAS}, "fault_injection": faults}
+    spec = {"engine": "scripted", "replicas": {"max": REPLICAS}, "fault_injection": faults}
     return json.dumps({"slow": spec})  # YAML reads JSON

@@ -36,7 +36,7 @@ class Sweep:
         """Return the command line of `vlmsweep submit`; the models file lies in `folder`."""
         models = folder / "models.yaml"
         models.write_text(
-            f"slow: {{engine: random, replicas: {{max: 2}}, fault_injection: {{call_s: {self.call_s}}}}}\n"
+            f"slow: {{engine: scripted, replicas: {{max: 2}}, fault_injection: {{call_s: {self.call_s}}}}}\n"
         )
         return [
             *(sys.executable, "-m", "jobs.cli", "submit", "--models", "slow", "--models-file", str(models)),

@@ -18,6 +18,7 @@ import pytest
 from jobs.cli.main import run as run_command
 from jobs.shared.options import normalize_arguments
 from tests.chaos.processes import ending
+from tests.support.paths import ENGINES_PATH
 from tests.support.seaweed import seaweed, unavailable_reason
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -96,7 +97,7 @@ def command_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("home")
     names = ("PATH", "LD_LIBRARY_PATH", "OMP_WAIT_POLICY", "TZ", "LC_ALL", "PYTHONHASHSEED")
     inherited = {name: os.environ[name] for name in names if name in os.environ}
-    return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    return {**inherited, "HOME": str(home), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ENGINES_PATH}
 
 
 @pytest.fixture(scope="session")

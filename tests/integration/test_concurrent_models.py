@@ -41,7 +41,7 @@ main()
 def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> None:
     """Ray only counts these GPUs: the models guess."""
     models, out = tmp_path / "models.yaml", tmp_path / "out"
-    common = "engine: random, parameters_b: 1, replicas: {max: 1}, fault_injection: {on_gpu: true, call_s: 0.1}"
+    common = "engine: scripted, parameters_b: 1, replicas: {max: 1}, fault_injection: {on_gpu: true, call_s: 0.1}"
     entries = {"one": common, "two": common.replace("0.1", "1.2"), "judge": common}
     models.write_text("".join(f"{name}: {{{entry}}}\n" for name, entry in entries.items()))
     observed, judged_beside = set[frozenset[str]](), set[Path]()

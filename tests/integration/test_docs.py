@@ -13,7 +13,7 @@ import pytest
 from infra.docs.markdown import explanations
 from jobs.demo.samples import BENCHMARKS, write_sample
 from models.spec import ModelSpec
-from pipelines import Folder, Limit, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
+from pipelines import Folder, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
 from tests.integration.conftest import S3, Cli
 from tests.support.docs import PAGES, blocks, commands, words, write_files
 from tests.support.paths import ROOT
@@ -107,7 +107,7 @@ def test_every_metric_of_a_run_is_explained(tmp_path: Path) -> None:
         judges=(("judge", guesses),),
         captioners=(("captioner", guesses),),
         benchmarks=BENCHMARKS,
-        limit=Limit.parse("4"),
+        limit="4",
     )
     texts = explanations("metrics")
     unexplained = {

@@ -24,7 +24,6 @@ TARGETS = {
 }
 SLOW = ("engine", "score", "text scorer", "reduce", "cache")
 LIMITS = {
-    "pipelines/predict/executor.py": "MAX_REQUESTS",
     "pipelines/score/stage.py": "MAX_PARTS_HERE",
     "pipelines/report/stage.py": "MAX_ROWS_HERE",
 }
@@ -44,7 +43,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run_sweep(
-    tree: Path, env: dict[str, str], data: str, out: Path, limit: int, model: tuple[str, ...] = ("random",)
+    tree: Path, env: dict[str, str], data: str, out: Path, limit: int, model: tuple[str, ...] = ("scripted",)
 ) -> subprocess.CompletedProcess[str]:
     flags = ("--models", *model, "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv,oevqa")
     command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--limit", str(limit), "--log-format", "json"]

@@ -80,7 +80,7 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
 ) -> None:
     memory = set(Path("/dev/shm").iterdir())
     models = tmp_path / "models.yaml"
-    models.write_text("slow: {engine: random, fault_injection: {stall_s: 2.0}}\n")
+    models.write_text("slow: {engine: scripted, fault_injection: {stall_s: 2.0}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, *common_flags]
@@ -114,7 +114,7 @@ def test_signal_ends_the_run_and_the_same_command_resumes(
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".tmp" or path.name == LOCK]
     committed = {path: path.read_bytes() for path in parts(tmp_path / "out")}
     assert committed
-    models.write_text("slow: {engine: random}\n")
+    models.write_text("slow: {engine: scripted}\n")
     cli("predict", *flags, *common_flags)
     table = pa.concat_tables([pq.ParquetFile(path).read() for path in parts(tmp_path / "out")])
     assert set(Counter(table["request_id"].to_pylist()).values()) == {1}

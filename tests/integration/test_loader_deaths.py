@@ -33,7 +33,6 @@ class Deadly(UnitLoaderSpec):
         return loader
 
 pipelines.predict.stage.UnitLoaderSpec = Deadly
-pipelines.predict.executor.MAX_REQUESTS = -1
 sys.exit(run(sys.argv[1:]))
 """
 
@@ -44,7 +43,7 @@ def test_clip_that_kills_its_loader_costs_only_its_own_rows(
 ) -> None:
     script, models, out = tmp_path / "deadly.py", tmp_path / "models.yaml", tmp_path / "out"
     script.write_text(DEADLY)
-    models.write_text("single: {engine: random, replicas: {max: 1}}\n")
+    models.write_text("single: {engine: scripted, replicas: {max: 1}}\n")
     command = ["predict", "--models", "single", "--benchmarks", "maia", "--tasks", "vsv", "--json"]
     common_flags = [
         "--models-file",

@@ -15,7 +15,8 @@ from jobs.nightly.history import PAGE, History
 from jobs.nightly.records import NightlyResult
 from jobs.nightly.run import run_night
 from models.spec import ModelSpec
-from pipelines.plan.run_spec import FailureBudget, RunSpec
+from pipelines.plan.run_spec import RunSpec
+from tests.support.scripted_engine import scripted
 
 
 def pairs(history: Path) -> list[dict]:
@@ -48,14 +49,14 @@ def check_five_nights(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixtu
 
     random = "{engine: random, price: {input_per_million: 1000000.0, output_per_million: 0.0}}"
     # Night 1: all.
-    first = night(random, "{engine: random, fault_injection: {answer: zzz}}")
+    first = night(random, "{engine: random, answer: zzz}")
     assert [first[name]["why"] for name in ("steady", "other")] == ["new", "new"]
     assert first["steady"]["requests"] == 384
     assert first["steady"]["cost_usd"] == first["steady"]["input_tokens"] > 0
     assert first["other"]["cost_usd"] is None
     assert "all well" in summary.read_text()
     # Night 2: nothing changed, and no cluster is needed to know it.
-    second = night(random, "{engine: random, fault_injection: {answer: zzz}}")
+    second = night(random, "{engine: random, answer: zzz}")
     assert [second[name]["state"] for name in ("steady", "other")] == ["unchanged", "unchanged"]
     assert second["detail"]["cost_usd"] == 0
     # Night 3: the answers of one model changed; only it runs, its numbers moved, and an alert is sent.
@@ -97,9 +98,9 @@ def test_regression_alarms_one_night_and_failed_rows_are_retried_alone(maia_data
     )  # fmt: skip
     history, journal = History(str(tmp_path / "history")), tmp_path / "calls"
 
-    def night(limit: str = "false", **faults: object) -> NightlyResult:
-        models = {"a": ModelSpec(engine="random", fault_injection=faults)}
-        return run_night([replace(spec, models=models, fail_on_error=FailureBudget(limit))], history)
+    def night(limit: str = "false", **entry: object) -> NightlyResult:
+        models: dict[str, ModelSpec] = {"a": scripted(**entry)}
+        return run_night([replace(spec, models=models, fail_on_error=limit)], history)
 
     with connect(None):
         results = [night(), night(answer="zzz"), night(answer="zzzz"), night()]

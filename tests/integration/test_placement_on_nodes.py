@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from cluster.connection import connect, temporary_environment
-from models.spec import FaultInjection
 from pipelines.predict.executor import run_units
 from pipelines.predict.records import Receipt
 from tests.integration.test_replica_faults import job_of
 from tests.support.ray_head import RayHead, ray_head
+from tests.support.scripted_engine import FaultInjection
 
 
 def join(head: RayHead, gpus: int, *more: str) -> None:

@@ -20,7 +20,7 @@ def predictions(out: Path, model: str) -> pa.Table:
 @pytest.mark.slow
 def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, maia_data: str, tmp_path: Path) -> None:
     models = tmp_path / "models.yaml"
-    models.write_text('deadly: {engine: random, fault_injection: {die_on: "cosa 3 per Sentiment_A"}}\n')
+    models.write_text('deadly: {engine: scripted, fault_injection: {die_on: "cosa 3 per Sentiment_A"}}\n')
     out = tmp_path / "out"
     flags = ("--models", "deadly", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))
@@ -36,7 +36,7 @@ def test_killer_request_costs_only_its_own_row_and_a_retry_repairs_it(cli: Cli, 
     assert json.loads(result.stdout)["failed"] == 2
     assert {row["output"] for row in bad} == {None}
     # Faults are not part of the fingerprint: the same model without faults repeats only the failed requests.
-    models.write_text("deadly: {engine: random}\n")
+    models.write_text("deadly: {engine: scripted}\n")
     result = cli("run", *flags, *common_flags, "--json")
     again = predictions(out, "deadly")
     assert sorted(again["request_id"].to_pylist()) == sorted(table["request_id"].to_pylist())
@@ -50,7 +50,7 @@ def test_hanging_request_costs_only_its_own_row(cli: Cli, maia_data: str, tmp_pa
     hanging = (
         'fault_injection: {hang_on: "cosa 3 per Sentiment_A"}, stall_timeout_s: 2, generation: {max_new_tokens: 1}'
     )
-    models.write_text(f"hanging: {{engine: random, {hanging}}}\n")
+    models.write_text(f"hanging: {{engine: scripted, {hanging}}}\n")
     out = tmp_path / "out"
     flags = ("--models", "hanging", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--settings", "1-frame", "--data", maia_data, "--out", str(out))

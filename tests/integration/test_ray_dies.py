@@ -15,13 +15,13 @@ from tests.chaos.sweeps import parts
 from tests.integration.conftest import Cli
 from tests.support.ray_head import ray_head
 
-ANSWERED = "slow: {engine: random}\n"
+ANSWERED = "slow: {engine: scripted}\n"
 
 
 @pytest.fixture
 def run_arguments(maia_data: str, tmp_path: Path) -> list[str]:
     models, out = tmp_path / "models.yaml", tmp_path / "out"
-    models.write_text("slow: {engine: random, fault_injection: {call_s: 0.2}}\n")
+    models.write_text("slow: {engine: scripted, fault_injection: {call_s: 0.2}}\n")
     flags = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     return ["predict", *flags, "--data", maia_data, "--out", str(out)]
 

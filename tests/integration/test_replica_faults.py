@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from cluster.connection import ClusterInfo, connect, temporary_environment
-from models.spec import FaultInjection, ModelSpec
 from pipelines.media.recent_frames import FrameSource
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
@@ -29,6 +28,7 @@ from tests.integration.conftest import Cli
 from tests.integration.test_poisoned_requests import predictions
 from tests.support.checkpoints import build_tiny
 from tests.support.ray_head import RayHead, ray_head
+from tests.support.scripted_engine import FaultInjection, scripted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def _write(journal: str, event: str) -> None:
 
 
 def job_of(data: str, out: Path, *, replicas: int, call_s: float, units: int, **pauses: float) -> Job:
-    model = ModelSpec(engine="random", replicas={"max": replicas}, fault_injection=FaultInjection(call_s=call_s))
+    model = scripted(replicas=replicas, call_s=call_s)
     spec = RunSpec(data=data, out=str(out), models={"m": model}, benchmarks=("maia",))
     context = SweepContext.open(spec)
     job = model_job(context, "m", model, plan_sweep(context)["m"])
@@ -139,7 +139,7 @@ def test_fault_costs_no_row_but_those_that_cause_it(
     del local_ray
     faults = {name: text.replace("FILE", str(tmp_path / "first")) for name, text in fault.items()}
     models, out = tmp_path / "models.json", tmp_path / "out"
-    models.write_text(json.dumps({"pair": {"engine": "random", "replicas": {"max": 2}, "fault_injection": faults}}))
+    models.write_text(json.dumps({"pair": {"engine": "scripted", "replicas": {"max": 2}, "fault_injection": faults}}))
     flags = ("--models", "pair", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     inline_cli(
         "predict", *flags, "--settings", "1-frame", "--data", maia_data, "--out", str(out), code=1 if failed else 0

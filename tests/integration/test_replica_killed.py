@@ -31,10 +31,10 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
     models = tmp_path / "models.yaml"
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--settings", "1-frame")
     flags = (*flags, "--data", str(tmp_path / "data"))
-    models.write_text("m: {engine: random}\n")
+    models.write_text("m: {engine: scripted}\n")
     cli("predict", *flags, "--out", str(calm))
     faults = {"call_s": 0.002, "journal": str(out.with_suffix(".journal"))}
-    models.write_text(json.dumps({"m": {"engine": "random", "fault_injection": faults}}))
+    models.write_text(json.dumps({"m": {"engine": "scripted", "fault_injection": faults}}))
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--out", str(out)]
     process = subprocess.Popen(command, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with ending(process):

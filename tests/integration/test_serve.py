@@ -57,7 +57,7 @@ def serving(
 @pytest.fixture(scope="module")
 def served(command_env: dict[str, str], tmp_path_factory: pytest.TempPathFactory):
     """The JSON line that a running endpoint printed, its process, and the folder of its log."""
-    entry = "{engine: random, fault_injection: {answer: '{\"correct\": true}', call_s: 0.05}}"
+    entry = "{engine: scripted, answer: '{\"correct\": true}', fault_injection: {call_s: 0.05}}"
     with serving(NAME, entry, tmp_path_factory.mktemp("serve"), command_env) as endpoint:
         yield endpoint
 
@@ -143,7 +143,7 @@ def test_concurrent_requests_are_batched_and_answered_separately(served) -> None
 
 @pytest.mark.slow
 def test_replica_that_fails_is_replaced(command_env: dict[str, str], tmp_path: Path) -> None:
-    entry = "{engine: random, fault_injection: {answer: A, cuda_error_on: break the device, die_on: end the process}}"
+    entry = "{engine: scripted, answer: A, fault_injection: {cuda_error_on: break the device, die_on: end the process}}"
 
     def ask(text: str, asking: openai.OpenAI) -> str | None:
         turn = {"role": "user", "content": text}

@@ -27,7 +27,7 @@ REQUESTS = 144
 @pytest.fixture
 def flags(tmp_path: Path, maia_data: str) -> tuple[str, ...]:
     models = tmp_path / "models.yaml"
-    models.write_text("slow: {engine: random, fault_injection: {call_s: 0.1}, replicas: {max: 1}}\n")
+    models.write_text("slow: {engine: scripted, fault_injection: {call_s: 0.1}, replicas: {max: 1}}\n")
     selection = ("--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     return (*selection, "--settings", "1-frame,black-video,32-frames", "--limit", "6", "--data", maia_data)
 

@@ -64,7 +64,7 @@ def test_job_is_left_stopped_and_resumed(
 ) -> None:
     monkeypatch.setenv(NAME, "seen-by-the-job")
     models, out = tmp_path / "models.yaml", tmp_path / "out"
-    models.write_text("slow: {engine: random, fault_injection: {stall_s: 20.0}}\n")
+    models.write_text("slow: {engine: scripted, fault_injection: {stall_s: 20.0}}\n")
     flags = ["submit", "--models", "slow", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv"]
     flags += ["--settings", "black-video,1-frame", "--data", maia_data, "--out", str(out), "--address", shell.url]
     flags += ["--env", NAME]
@@ -93,7 +93,7 @@ def test_job_is_left_stopped_and_resumed(
     retained = {path: path.read_bytes() for path in parts(out)}
     assert retained
     # The same command goes on.
-    models.write_text("slow: {engine: random}\n")
+    models.write_text("slow: {engine: scripted}\n")
     assert run([*flags, "--json"]) == 0
     end = json.loads(capfd.readouterr().out)
     assert end == {

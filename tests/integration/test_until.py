@@ -15,14 +15,13 @@ from typing import Any
 import pytest
 
 from jobs.analysis.explain.rows import read_entry
-from models.spec import FaultInjection, ModelSpec
+from models.spec import ModelSpec
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
-from pipelines.plan.stopping.until import Until, looks
+from pipelines.plan.stopping.until import looks
 from pipelines.predict import stage
 from pipelines.predict.records import Receipt
 from pipelines.storage.parts import read_part
@@ -34,6 +33,7 @@ from tests.integration.conftest import Cli
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import always
 from tests.support.paths import ROOT
+from tests.support.scripted_engine import scripted
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def sweep(data: str, out: Path, until: str = "ci<=0.15", **fields: Any) -> RunSp
         data=data,
         out=str(out),
         models=models,
-        until=Until.parse(until) if until else None,
+        until=until or None,
         **fields,
     )
 
@@ -206,7 +206,7 @@ def test_without_its_judge_a_run_is_reported_and_resumed(tmp_path: Path, inline_
 
 def test_refusals(quiz: str, tmp_path: Path, inline_cli: Cli) -> None:
     with pytest.raises(UsageError, match="share one clip, picture or scene"):
-        run_sweep(replace(sweep(quiz, tmp_path / "one"), limit=Limit.parse("1")))
+        run_sweep(replace(sweep(quiz, tmp_path / "one"), limit="1"))
     flags = ("--models", "random", "--data", quiz, "--out", str(tmp_path / "out"), "--until", "ci<=0.02")
     corpus = inline_cli("run", *flags, "--benchmarks", "vflute", code=2)
     assert "is a number of the whole corpus" in corpus.stderr
@@ -280,10 +280,7 @@ def test_a_stopped_run_in_two_sets_of_prompts_is_reported(mate: str, tmp_path: P
 
 def isolated(journal: Path) -> ModelSpec:
     """Return a model that Ray's replicas answer, with a file of the calls that they were asked."""
-    faults = {"call_s": 0.001, "journal": str(journal)}
-    return ModelSpec(
-        engine="random", seed=1, replicas={"max": 2}, fault_injection=FaultInjection.model_validate(faults)
-    )
+    return scripted(replicas=2, seed=1, call_s=0.001, journal=str(journal))
 
 
 @pytest.fixture
@@ -333,6 +330,7 @@ import os, signal, sys
 sys.path.insert(0, {root!r})
 from pipelines.sweep.until import loop
 from jobs.cli.main import main
+from tests.support.scripted_engine import scripted
 
 decide, looks = loop._look, []
 

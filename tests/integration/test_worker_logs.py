@@ -16,7 +16,7 @@ from tests.support.ray_head import ray_head
 @pytest.mark.timeout(400)
 def test_worker_log_lines_name_run_model_part_and_request(maia_data: str, tmp_path: Path) -> None:
     models, out = tmp_path / "models.yaml", tmp_path / "out"
-    models.write_text("forgetful: {engine: random, fault_injection: {drop_every: 5}}\n")
+    models.write_text("forgetful: {engine: scripted, fault_injection: {drop_every: 5}}\n")
     flags = ("--models", "forgetful", "--models-file", str(models), "--benchmarks", "maia", "--tasks", "vsv")
     common_flags = ("--settings", "1-frame", "--limit", "4", "--data", maia_data, "--out", str(out))
     with ray_head("--num-cpus=2") as head:

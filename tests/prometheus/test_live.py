@@ -105,7 +105,7 @@ def sweep(head: RayHead, server: Server, maia_data: str, tmp_path_factory: pytes
     """Run a sweep of minutes with failures, prices, clips and a replica that is killed; return when it began."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "models.yaml").write_text(
-        "fragile: {engine: random, price: {input_per_million: 1.0, output_per_million: 1.0}, "
+        "fragile: {engine: scripted, price: {input_per_million: 1.0, output_per_million: 1.0}, "
         "fault_injection: {fail_share: 0.2, call_s: 0.3}}\n"
     )
     wait_for(lambda: server.values("sum(up)", time.time() - 60)[-1:] == [2.0], 120)

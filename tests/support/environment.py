@@ -8,6 +8,8 @@ import shutil
 import tempfile
 from collections.abc import MutableMapping
 
+from tests.support.paths import ENGINES_PATH
+
 _READ_BY_LIBRARIES = re.compile(
     r"(HF_|HUGGING|TRANSFORMERS_|RAY_|AWS_|OPENAI_|VLLM_|XDG_|SSL_CERT_).*|.*_PROXY|.*_CA_BUNDLE|CUDA_VISIBLE_DEVICES|OMP_NUM_THREADS",
     re.IGNORECASE,
@@ -29,6 +31,7 @@ def remove_library_settings(environment: MutableMapping[str, str]) -> None:
 def remove_process_settings(environment: MutableMapping[str, str]) -> None:
     """Remove the settings of Python and the terminal: this process has started with them, its children do not."""
     _remove(environment, _READ_BY_THE_PROCESS)
+    environment["PYTHONPATH"] = ENGINES_PATH
 
 
 def _remove(environment: MutableMapping[str, str], names: re.Pattern[str]) -> None:

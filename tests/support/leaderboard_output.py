@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from pipelines.benchmarks import benchmark
+from pipelines.plan.options import SweepOptions
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, save_run
-from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import all_cells
 from pipelines.storage.store import Store
 from tests.support.requests import changed, target_of
@@ -48,7 +48,7 @@ def write_output(
     wording = [text for entry in entries for text in entry.prompts.wording.items()]
     judges = {name: {"model": f"org/{name}"} for name in filter(None, [(sweep or {}).get("judge")])}
     addition = RunManifest(
-        sweep=SweepRecord(**(sweep or {})),
+        sweep=SweepOptions(**(sweep or {})),
         models={**judges, **(models or {})},
         prompts={"maia": {**benchmark("maia").prompt_texts, **dict(wording)}},
         entries=tuple(entries),

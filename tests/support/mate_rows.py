@@ -22,7 +22,7 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
             status = {None: "error", "missing": "missing"}.get(output, "ok")
             cell = {"task": cell_row["task"], "setting": cell_row["setting"], "variant": ""}
             reading = (
-                BENCHMARK.read(Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell))
+                BENCHMARK.reading(Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell))
                 if status == "ok"
                 else None
             )

@@ -6,6 +6,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 """The repository."""
+ENGINES = ROOT / "tests" / "support" / "engines"
+ENGINES_PATH = f"{ENGINES}:{ROOT}"
+"""`PYTHONPATH` of processes that find the engine `scripted`."""
 GOLDEN = ROOT / "tests" / "golden"
 """Golden rows: inputs with the outputs they must give."""
 SHARED_DATA = ROOT.parent / "shared" / "data"

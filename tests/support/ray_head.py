@@ -18,6 +18,8 @@ from pathlib import Path
 
 import requests
 
+from tests.support.paths import ENGINES_PATH
+
 BIN = Path(sys.executable).parent
 
 
@@ -121,6 +123,7 @@ def ray_head(*arguments: str, env: dict[str, str] | None = None, gcs: int = 0) -
         "RAY_AUTH_TOKEN_PATH": str(token_file),
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "0",  # else an end waits half a minute for work
         "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": ENGINES_PATH,
         **(env or {}),
     }
     head = RayHead(folder, token, head_env, gcs, dashboard)

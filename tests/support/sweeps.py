@@ -121,7 +121,7 @@ def _verdict(ask: object, judge: bool | None) -> Verdict:
 
 
 def _scored(row: Row, name: str) -> dict[str, Any]:
-    reading = benchmark(name).read(row)
+    reading = benchmark(name).reading(row)
     return {
         "request_id": row.request_id,
         "sample_id": row.sample.sample_id,

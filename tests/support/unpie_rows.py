@@ -68,7 +68,7 @@ def prediction(of: Sample, task: str, setting: str, variant: str = "", **how: An
 
 def scored(row: Row, status: str = "") -> dict[str, Any]:
     """Return a row of the scores; `status` may be `missing`."""
-    reading = BENCHMARK.read(row)
+    reading = BENCHMARK.reading(row)
     identity = {
         "sample_id": row.sample.sample_id,
         "task": row.task,

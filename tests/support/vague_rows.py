@@ -71,7 +71,7 @@ def frame(
         for task, setting in cells:
             output = say(sample, task, setting)
             state = (status or {}).get((sample.sample_id, setting), "ok" if output is not None else "error")
-            reading = BENCHMARK.read(
+            reading = BENCHMARK.reading(
                 Row(
                     request_id="r", sample=sample, model="m", task=task, setting=setting, variant="",
                     status="ok" if state == "ok" else "error", output=output if state == "ok" else None,

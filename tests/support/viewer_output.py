@@ -8,9 +8,9 @@ from typing import Any
 
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.ingest.dataset import Dataset
+from pipelines.plan.options import SweepOptions
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, save_run
-from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
@@ -52,7 +52,7 @@ def write_output(
         entries.append(ManifestEntry(benchmark="maia", model=model, data=data, target=target))
         rows = [row for sample in dataset.samples() for row in target.prompts.rows(sample)]
         write_part(store, target, rows, answer or (lambda _model, row: {"output": f"{row.sample_id} answered"}))
-    save_run(store, RunManifest(), RunManifest(sweep=SweepRecord(data=data), entries=tuple(entries)))
+    save_run(store, RunManifest(), RunManifest(sweep=SweepOptions(data=data), entries=tuple(entries)))
     return out
 
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Final, Literal, TypeAlias
 
+from models.entry_fields import identity_fields
 from models.messages import Media, Part, Step, Text
+from models.spec import ModelSpec
 from pipelines.logged_answers.matching import prompt_text, words
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.requests import ModelTarget
@@ -16,13 +18,6 @@ from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media
 Key: TypeAlias = tuple[str, str, str, str]  # task, setting, sample id, variant
 Difference: TypeAlias = Literal["prompts", "media", "decoding"]
 DIFFERENCES: Final[tuple[Difference, ...]] = ("prompts", "media", "decoding")
-_OF_MODEL: Final[Mapping[Difference, tuple[str, ...]]] = {
-    "prompts": ("system", "form"),
-    "media": ("limits", "detail"),
-    "decoding": ("top_p", "reasoning_effort", "reasoning", "extra_body", "omit_parameters"),
-}
-"""Keys of `models.fingerprint.answer_fingerprint` by what they change."""
-_WEIGHTS: Final = ("model", "revision", "adapter", "adapter_revision", "seed", "faults")
 _CONTEXT: Final = "max_model_len"  # of `limits`: what it costs shows in `frames_used`
 
 
@@ -84,7 +79,7 @@ def same_weights(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> bo
     """Return whether two models are the same by their fingerprints; None where one has none."""
     if a is None or b is None:
         return None
-    return all(a.get(name) == b.get(name) for name in _WEIGHTS)
+    return all(a.get(key) == b.get(key) for key in _keys("weights"))
 
 
 def model_differences(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> dict[Difference, bool]:
@@ -92,9 +87,14 @@ def model_differences(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) 
     if a is None or b is None:
         return dict.fromkeys(DIFFERENCES, False)
     return {
-        name: any(_without_context(a.get(key)) != _without_context(b.get(key)) for key in keys)
-        for name, keys in _OF_MODEL.items()
+        name: any(_without_context(a.get(key)) != _without_context(b.get(key)) for key in _keys(name))
+        for name in DIFFERENCES
     }
+
+
+def _keys(changes: str) -> list[str]:
+    """Return the keys of a model's fingerprint that change this."""
+    return [mark.key or name for name, mark in identity_fields(ModelSpec) if mark.changes == changes]
 
 
 def _without_context(value: object) -> object:

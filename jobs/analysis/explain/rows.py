@@ -93,7 +93,7 @@ def _read(columns: dict[str, list[Any]], index: int, row: Row, definition: Bench
     verdict_state = columns["verdict_state"][index]
     accepted = [columns[name][index] for name in JUDGED if name in columns]
     verdict = Verdict(state=verdict_state, accepted=any(value > 0 for value in accepted))
-    reading = definition.read(replace(row, verdict=verdict))
+    reading = definition.reading(replace(row, verdict=verdict))
     values = {
         name: value
         for name, value in reading.values.items()

@@ -17,7 +17,7 @@ from models.messages import Failure
 
 LONGEST_WAIT_S = 600.0  # longest pause that an endpoint may ask for; a call fails where it asks for more
 NO_PICTURES = "no_pictures"  # a type of failure: the model or its server takes none
-_FIRST_WAIT_S, _MAX_WAIT_S = 0.5, 30.0
+_FIRST_WAIT_S, _MAX_WAIT_S, _YEAR_S = 0.5, 30.0, 365 * 86_400.0
 _TRANSIENT_STATUSES = frozenset({408, 409, 429})
 _ACCOUNT = re.compile(
     r"credit balance|insufficient[ _](?:balance|quota|funds|credits?)|billing|payment required|out of credits?"
@@ -116,9 +116,8 @@ def classify_status(
         scope = FailureScope.PROMPT
     wait_s = (retry_after_s(headers, now) or _retry_delay_s(fields)) if is_transient else None
     if wait_s and wait_s > LONGEST_WAIT_S:
-        message += (
-            f"; it asks for a pause of {-(-wait_s // 60):,.0f} min, and a run waits {LONGEST_WAIT_S / 60:.0f} at most"
-        )
+        pause = f"{-(-wait_s // 60):,.0f} min" if wait_s < _YEAR_S else "more than a year"
+        message += f"; it asks for a pause of {pause}, and a run waits {LONGEST_WAIT_S / 60:.0f} min at most"
     failure = Failure(type=f"http_{status}", message=message)
     return FailedAttempt(
         failure=failure, scope=scope, is_transient=is_transient, wait_s=wait_s, is_of_setup=status in (401, 404)

@@ -100,6 +100,8 @@ def unreachable_error(model: LaunchedModel, error: Exception) -> EngineUnreachab
         remedy = f"the checkpoint holds no *.safetensors, and {PICKLES_REFUSED}"
     elif not model.spec.trust_remote_code and "custom code" in first_line:
         remedy = "code that comes with weights is run only where the entry says trust_remote_code: true; read it first"
+    elif isinstance(error, ImportError):
+        remedy = "install it where the model runs; what SmolVLM needs is in vlmsweep[smolvlm]"
     elif model.folder:
         remedy = "check that the folder is complete: config.json, *.safetensors, tokenizer and processor files"
     elif isinstance(error, FileNotFoundError):

@@ -71,8 +71,6 @@ def _ask_judge(row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
 
 
 def _read_vsv(row: Row) -> Reading:
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     if row.setting == "unimodal":
         return _read_scores(row)
     index = int(row.variant)
@@ -100,8 +98,6 @@ def _read_scores(row: Row) -> Reading:
 
 
 def _read_oevqa(row: Row) -> Reading:
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     text = read_oevqa(row.output)
     sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
     references = [list(sample.data["answers"])]
@@ -171,8 +167,8 @@ BENCHMARK: Final = BenchmarkDefinition(
     options=_options,
     people=lazy(__package__, "people.MaiaHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
-    paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+    measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
-    figures=lazy(__package__, "figures.make_figures"),
+    figures=lazy(__package__, "tables.make_figures"),
     item_lists=lazy(__package__, "item_lists.item_lists"),
 )

@@ -15,8 +15,9 @@ the five models" is ambiguous, so the highest log-probability per token decides,
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import pandas as pd
@@ -33,25 +34,167 @@ from pipelines.benchmarks.maia.facts import (
     POOL_SIZE,
     gain_key,
 )
-from pipelines.benchmarks.maia.setting_rows import (
-    BY_CATEGORY,
-    WITH_MACRO,
-    SettingRows,
-    accepted,
-    check_pools,
-    every,
-    prepare,
-    right,
-    similarity_measures,
+from pipelines.benchmarks.metrics_kernel.definitions import (
+    Grouping,
+    Measure,
+    MetricDef,
+    estimates,
+    with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.definitions import Measure, MetricDef, compared, estimates, with_intervals
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
-from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, ScoredRows, not_run_note, unjudged_note, worst_status
+from pipelines.benchmarks.metrics_kernel.rows import (
+    NO_JUDGE,
+    Bools,
+    ScoredRows,
+    aligned,
+    answers_bleu_counts,
+    coverage_note,
+    not_run_note,
+    unjudged_note,
+    worst_status,
+)
 from pipelines.benchmarks.records import Metric, Sample
+from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums, plain_bleu_of_counts, plain_bleu_of_sums
+from pipelines.metrics.cider import cider
+from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.text import tokens_ptb, words
+
+
+def every(rows: ScoredRows) -> Bools:
+    """Count every row."""
+    return np.ones(len(rows), dtype=np.bool_)
+
+
+def right(rows: ScoredRows) -> Bools:
+    """Return the pairs whose true statement was chosen."""
+    return np.asarray(rows.ok & (rows.floats("correct") == 1), dtype=np.bool_)
+
+
+def accepted(rows: ScoredRows) -> FloatArray:
+    """Return 1 where the judge accepts, 0 where not or where the request failed, NaN without a verdict."""
+    return np.where(rows.failed, 0.0, rows.floats("accepted"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRows:
+    """The rows of one setting; a question with an excluded row is left out, so that a pool always holds eight pairs."""
+
+    tasks: frozenset[str]  # that are part of the sweep in this setting
+    pairs: ScoredRows  # of `vsv`
+    pools: ScoredRows  # a row a question of `vsv`: `right` pairs, their `share`, whether the `pool` is right
+    answers: ScoredRows  # of `oevqa`
+    joint: ScoredRows  # a row a question of both: `pool`, and `judged` as of `accepted`
+    not_run: int  # requests of both tasks without a result, which leave metrics over questions without a value
+
+    @classmethod
+    def of(cls, rows: ScoredRows) -> Self:
+        """Split the rows of one setting, as `prepare` returns them, by task."""
+        tasks = {name: rows.where(task=name).named(task=name) for name in ("vsv", "oevqa")}
+        excluded = {name: set(part.where(part.excluded)["sample_id"]) for name, part in tasks.items()}
+        pairs, answers = (
+            part.where(np.array([name not in excluded[task] for name in part["sample_id"]], dtype=np.bool_))
+            for task, part in tasks.items()
+        )
+        not_run = int(pairs.missing.sum() + answers.missing.sum())
+        blocked, pools = not_run_note(not_run), _pools(pairs)
+        # A question of one task alone lacks the requests of the other task, unless these are excluded.
+        ids, open_ids = set(pools["sample_id"]), set(answers["sample_id"])
+        unmatched = len(ids - open_ids - excluded["oevqa"]) + POOL_SIZE * len(open_ids - ids - excluded["vsv"])
+        first, second = aligned(pools, answers, "sample_id")
+        joint = first.with_columns(
+            judged=accepted(second),
+            status=worst_status(first["status"], second["status"]),
+            verdict_state=second.texts("verdict_state"),
+        )
+        return cls(
+            tasks=frozenset(name for name, part in tasks.items() if len(part)),
+            pairs=pairs.named(note=coverage_note(pairs)),
+            pools=pools.named(blocked=blocked),
+            answers=answers.named(note=coverage_note(answers), blocked=blocked),
+            joint=joint.named(task="aggregate", blocked=not_run_note(not_run + unmatched)),
+            not_run=not_run,
+        )
+
+    def is_planned(self, task: str) -> bool:
+        """Return whether a task is part of the sweep in this setting."""
+        return task in self.tasks
+
+
+def _pools(pairs: ScoredRows) -> ScoredRows:
+    """Return a row a question with eight pairs."""
+    _, counts = np.unique(pairs["sample_id"].astype(str), return_counts=True)
+    whole = pairs.where(np.repeat(counts == POOL_SIZE, counts))
+    is_right = right(whole).reshape(-1, POOL_SIZE)
+    return whole.at(np.arange(0, len(whole), POOL_SIZE)).with_columns(
+        right=is_right.sum(axis=1),
+        share=is_right.mean(axis=1),
+        pool=np.asarray(is_right.all(axis=1)),
+        status=worst_status(*whole["status"].reshape(-1, POOL_SIZE).T),
+    )
+
+
+BY_CATEGORY: Final = Grouping(names=COLUMNS)
+WITH_MACRO: Final = Grouping(names=COLUMNS, mean_suffix="_macro")
+_NO_WORDNET: Final = "no WordNet in /usr/share/wordnet: install Debian's wordnet-base and score again"
+_MEASURED_BY_CATEGORY: Final = ("rouge", "bertscore", "meteor")
+_BLEUS: Final = tuple(
+    MetricDef(
+        name=f"bleu_{order}" if order < 4 else "bleu",
+        value="bleu_counts",
+        statistic=partial(bleu_of_sums, order=order),
+        of_totals=partial(bleu_of_counts, order=order),
+        form="single" if order < 4 else "both",
+    )
+    for order in (4, 1, 2, 3)
+)
+_BLEU_SHORTEST: Final = MetricDef(
+    name="bleu_shortest", value="bleu_shortest_counts", statistic=plain_bleu_of_sums, of_totals=plain_bleu_of_counts
+)
+_CIDER: Final = MetricDef(
+    name="cider", value="cider", missing="one question alone has no document frequencies", unit="score", form="both"
+)
+_CIDER_PTB: Final = replace(_CIDER, name="cider_ptb", value="cider_ptb", form="single")
+
+
+def similarity_measures(measured: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    """Yield the measures of the answers, by category where an answer has a value of its own."""
+    for name in ("rouge", "bertscore", "meteor", "rouge1", "meteor_wordnet"):
+        lacks_all = bool(np.isnan(measured.floats(name)[measured.ok]).all())
+        missing = _NO_WORDNET if name == "meteor_wordnet" else "no scorer gave it"
+        definition = MetricDef(
+            name=name,
+            value=name,
+            missing=missing if lacks_all else lambda rows: f"answers without a score: {len(rows):,}",
+        )
+        if name in _MEASURED_BY_CATEGORY:
+            yield from WITH_MACRO.measures(definition, measured)
+        else:
+            yield Measure(definition=definition, parts=(measured,))
+    if samples:
+        compared = _compared(measured, samples)
+        for definition in _BLEUS:
+            yield from BY_CATEGORY.measures(definition, compared)
+        yield from WITH_MACRO.measures(_CIDER, compared)
+        for definition in (_BLEU_SHORTEST, _CIDER_PTB):
+            yield Measure(definition=definition, parts=(compared,))
+
+
+def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
+    """Return the rows with the n-gram counts and the CIDEr-D of the answered ones, compared with people's answers."""
+    answered = np.flatnonzero(rows.ok)
+    texts = [answer or "" for answer in rows.texts("answer")[answered]]
+    references = [list(samples[name].data["answers"]) for name in rows["sample_id"][answered]]
+    columns: dict[str, np.ndarray] = {}
+    for name, is_shortest in (("bleu_counts", False), ("bleu_shortest_counts", True)):
+        columns[name] = answers_bleu_counts(rows, rows.ok, references, shortest=is_shortest)
+    for name, tokenizer in (("cider", words), ("cider_ptb", tokens_ptb)):
+        columns[name] = np.full(len(rows), np.nan)
+        if len(answered) > 1:
+            columns[name][answered] = cider(texts, references, tokenizer)
+    return rows.with_columns(**columns)
+
 
 SETTINGS: Final = ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal")  # in the paper's order
 
-_TOLERANCE: Final = 1e-9  # of sums of doubles
 _MAX_LISTED: Final = 10  # contradictory pools in one note
 
 
@@ -96,31 +239,22 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     """Compute all metrics of one model, by setting and task; one without a value is None, with a note.
 
     `scores` are as of `Reporter.reduce`; every question of a `vsv` setting has rows for its eight pairs, also those of
-    status `missing`. A category that is none of the twelve columns raises ValueError.
+    status `missing`.
     """
     if scores.empty:
         return []
-    frame = prepare(scores)
+    frame = scores.sort_values(["sample_id", "variant"], kind="stable", ignore_index=True)
     is_people = frame["setting"] == LEAVE_ONE_OUT
     metrics = with_intervals(estimates(_leave_one_out(frame[is_people])))
     settings = _settings(frame[~is_people])
     for setting in settings.values():
-        check_pools(setting.pairs)
-        setting_metrics: list[Metric] = []
         for measures, counts in (_vsv, _vsv_counts), (_oevqa, _oevqa_counts), (_aggregate, _contingency):
-            setting_metrics += with_intervals(estimates(measures(setting, samples)))
-            setting_metrics += counts(setting, samples)
-        _check_identities(setting_metrics)
-        metrics += setting_metrics
+            metrics += [*with_intervals(estimates(measures(setting, samples))), *counts(setting, samples)]
     return [*metrics, *with_intervals(estimates(_gains(settings)))]
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     """Yield the metrics over questions, of two models: pool accuracy, Agg-Acc, corpus BLEU and CIDEr."""
-    return compared(_measures, a, b, samples)
-
-
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     for setting in _settings(scores).values():
         for measures in (_vsv, _oevqa, _aggregate):
             yield from measures(setting, samples)
@@ -158,14 +292,11 @@ def _vsv_counts(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator
     for correct, questions in enumerate(histogram.tolist()):
         value = None if pools.blocked else questions
         yield pools.count(f"pool_right_{correct}", value, len(pools), note=pools.blocked)
-    ids = [sample_id for sample_id in pools["sample_id"] if _is_contradictory(samples[sample_id])]
+    statements = {name: samples[name].data for name in pools["sample_id"]}
+    ids = [name for name, data in statements.items() if not set(data["true"]).isdisjoint(data["false"])]
     more = f" and {len(ids) - _MAX_LISTED:,} more" if len(ids) > _MAX_LISTED else ""
     note = f"a false statement is also a true one: {', '.join(ids[:_MAX_LISTED])}{more}" if ids else ""
     yield pools.count("contradictory_pools", len(ids), len(pools), n_failed=0, note=note)
-
-
-def _is_contradictory(sample: Sample) -> bool:
-    return not set(sample.data["true"]).isdisjoint(sample.data["false"])
 
 
 def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
@@ -243,24 +374,6 @@ def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:
             )
             blocked = not_run_note(full.not_run + base.not_run)
             yield from WITH_MACRO.measures(definition, compared.named(note="", blocked=blocked))
-
-
-def _check_identities(metrics: list[Metric]) -> None:
-    """Assert the identities that hold for any model in one setting where the denominators are the same questions."""
-    values = {(m.metric, m.category): (m.value, m.n) for m in metrics if m.value is not None}
-    for category in ("", *COLUMNS):
-        statement, pairs = values.get(("statement_accuracy", category), (None, 0))
-        pool, questions = values.get(("pool_accuracy", category), (None, 0))
-        oevqa, answers = values.get(("oevqa_accuracy", category), (None, 0))
-        agg, both = values.get(("agg_acc", category), (None, 0))
-        if statement is not None and pool is not None and pairs == POOL_SIZE * questions:
-            _assert_between(pool, 1 - POOL_SIZE * (1 - statement), statement, f"pool accuracy {category}")
-        if agg is not None and pool is not None and oevqa is not None and questions == answers == both:
-            _assert_between(agg, max(0.0, pool + oevqa - 1), min(pool, oevqa), f"Agg-Acc {category}")
-
-
-def _assert_between(value: float, low: float, high: float, name: str) -> None:
-    assert low - _TOLERANCE <= value <= high + _TOLERANCE, f"{name} is {value}, which must lie in {low}..{high}"
 
 
 _KEYS = ["sample_id", "variant"]

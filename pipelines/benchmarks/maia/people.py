@@ -12,18 +12,21 @@ import pandas as pd
 
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.human import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
     HumanInputs,
     HumanKind,
     HumanLevel,
     HumanRow,
     OutputKey,
+    Question,
     csv_text,
     human_prediction,
 )
 from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, OEVQA, OF_PEOPLE, POOL_SIZE, POOLS, STATEMENTS
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
-from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.people.comparison import paired_metrics
+from pipelines.benchmarks.people import FileBaseline, paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue

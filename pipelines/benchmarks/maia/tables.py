@@ -1,15 +1,18 @@
-"""MAIA's tables: the paper's (arXiv 2502.16989), ours next to the published ones, then those that it does not have."""
+"""MAIA's tables: the paper's (arXiv 2502.16989), ours next to the published ones, then others; and radars."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from pipelines.benchmarks.figures import Figure, Radar, Series, model_slugs
 from pipelines.benchmarks.layout import BOTH, Rows, Shown, TableDef, View, if_ours
 from pipelines.benchmarks.maia.facts import (
     AGG,
     ALL_HEADS,
     BASELINES,
     CATEGORIES,
+    CATEGORY_HEADS,
+    COLUMNS,
     FULL,
     MEASURES,
     OEVQA,
@@ -140,7 +143,10 @@ _PUBLISHED_DELTAS: Final = (
 def _deltas(results: Results) -> Iterator[TableRow]:
     models = [key.model for key in results.published if key.of("", "") == POOLS and key.setting in SETTING_HEADS]
     published = {model: [_published_delta(results, model, *keys) for keys in _PUBLISHED_DELTAS] for model in models}
-    ours = {model: [_without_counts(results.find(key.of(model))) for key in _OUR_DELTAS] for model in results.models()}
+    ours = {
+        model: [(n := results.find(key.of(model))) and replace(n, n=None, n_failed=None) for key in _OUR_DELTAS]
+        for model in results.models()
+    }
     ours = {model: cells for model, cells in ours.items() if any(cell is not None for cell in cells)}
     yield from (*_delta_rows("published", published), *_delta_rows("ours", ours))
 
@@ -159,10 +165,6 @@ def _published_delta(results: Results, model: str, minuend: Key, subtrahend: Key
         return None
     doubts = [number.note for number in (first, second) if number.doubtful]
     return TableValue(value=first.value - second.value, note="; ".join(doubts), doubtful=bool(doubts))
-
-
-def _without_counts(number: TableValue | None) -> TableValue | None:
-    return number and replace(number, n=None, n_failed=None)
 
 
 _BY_SETTING: Final = [
@@ -243,3 +245,58 @@ _CONTINGENCY: Final = TableDef(
         )
     ],
 )
+
+
+_FIGURES: Final[Mapping[Key, tuple[str, int, str]]] = {
+    STATEMENTS: ("3a", 6, "statement"),
+    POOLS: ("3b", 7, "pool"),
+    OEVQA: ("3c", 8, "oevqa"),
+}
+"""Figure of the model shown in the paper's text, figure of the others, name in the ids of ours."""
+_MEASURE_TITLES: Final[Mapping[Key, str]] = {
+    STATEMENTS: "statement accuracy",
+    POOLS: "pool accuracy",
+    OEVQA: "accuracy of open answers",
+}
+_SHOWN_IN_TEXT: Final = "Qwen-2.5-VL 72B"
+
+
+def make_figures(results: Results) -> list[Figure]:
+    """Lay out radars with a curve per setting, ours first; a model without any value of a metric has none of it."""
+    results = results.without_people()
+    figures: list[Figure] = []
+    for key, (_, _, name) in _FIGURES.items():
+        for model, slug in model_slugs(results.models()).items():
+            figures += _radar(results, "ours", key.of(model), figure=(f"maia_radar_{name}_{slug}", ""))
+    for key, (number, _, _) in _FIGURES.items():
+        figure = (f"maia_figure{number}", f" Figure {number}")
+        figures += _radar(results, "published", key.of(_SHOWN_IN_TEXT), figure=figure)
+    slugs = model_slugs(model for model in results.models("published") if model != _SHOWN_IN_TEXT)
+    for key, (_, appendix_number, _) in _FIGURES.items():
+        for model, slug in slugs.items():
+            figure = (f"maia_figure{appendix_number}_{slug}", f" Figure {appendix_number}")
+            figures += _radar(results, "published", key.of(model), figure=figure)
+    return figures
+
+
+def _radar(results: Results, source: Source, key: Key, *, figure: tuple[str, str]) -> Iterator[Figure]:
+    numbers = {
+        heading: [results.find(key._replace(setting=setting, category=category), source) for category in COLUMNS]
+        for setting, heading in SETTING_HEADS.items()
+    }
+    curves = {heading: tuple(n.value if n else None for n in points) for heading, points in numbers.items()}
+    if all(value is None for curve in curves.values() for value in curve):
+        return
+    doubts = [
+        f"{heading}, {axis}: {number.note}"
+        for heading, points in numbers.items()
+        for axis, number in zip(CATEGORY_HEADS, points, strict=True)
+        if number is not None and number.doubtful
+    ]
+    yield Radar(
+        id=figure[0],
+        title=f"MAIA{figure[1]}: {key.model}, {_MEASURE_TITLES[key.of('', '')]}",
+        axes=CATEGORY_HEADS,
+        series=tuple(Series(label=heading, values=curve, origin=source) for heading, curve in curves.items()),
+        notes=(*doubts, *(subset_notes(results) if source == "ours" else ())),
+    )

@@ -56,8 +56,6 @@ def _prompts(query: PromptInput) -> Iterator[Prompt]:
 
 def _read_answer(row: Row) -> Reading:
     """Read the answer strictly and leniently, whether it is in the scene, and which object it means instead."""
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     data_row = find_row(row.sample, row.task, row.setting)
     if data_row is None:
         raise DatasetError(f"{row.sample.sample_id} has no row of {row.task}, {row.setting}; ingest again")
@@ -145,7 +143,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     predictions_reader=READER,
     people=lazy(__package__, "people.MateHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
-    paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+    measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
     figures=lazy(__package__, "figures.make_figures"),
     item_lists=lazy(__package__, "error_analysis.item_lists"),

@@ -8,7 +8,7 @@ from typing import Final
 from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Figure, Series
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.metrics import COORDS_ONLY
-from pipelines.benchmarks.mate.results import (
+from pipelines.benchmarks.mate.tables import (
     PAPER_SETTING,
     accuracy,
     chance,

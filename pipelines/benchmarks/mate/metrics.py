@@ -18,19 +18,16 @@ import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS, chance
-from pipelines.benchmarks.mate.results import is_generated_sample
-from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of
+from pipelines.benchmarks.mate.rows import COT, SETTINGS, is_generated_sample, question_of
 from pipelines.benchmarks.mate.scene import CROSSMODAL, UNIMODAL, Scene, link_category, linking, parse_scene
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,
     Measure,
     MetricDef,
-    compared,
     estimates,
     mean_of,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows
 from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample
@@ -149,12 +146,8 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     return metrics
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
-    """Yield exact match over the two tasks of each kind, and OSE of cross-modal tasks and of both, of two models."""
-    return compared(_measures, a, b, samples)
-
-
-def _measures(scores: pd.DataFrame, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+def paired_measures(scores: pd.DataFrame, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    """Yield exact match over the two tasks of each kind, and OSE of cross-modal tasks and of both."""
     rows = ScoredRows.of(scores, setting=str(scores["setting"].iloc[0]))
     for kind in KINDS:
         yield _mean_of_tasks(replace(_EXACT, form="both"), rows, kind)

@@ -9,16 +9,23 @@ from typing import Any, ClassVar, Final
 
 import pandas as pd
 
-from pipelines.benchmarks.human import HumanInputs, HumanKind, HumanLevel, HumanRow, csv_text
+from pipelines.benchmarks.human import (
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    HumanInputs,
+    HumanKind,
+    HumanLevel,
+    Question,
+    csv_text,
+)
 from pipelines.benchmarks.mate.authors_files import READER, RUN, typed_answer
 from pipelines.benchmarks.mate.metrics import KINDS, reduce_scores
 from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, find_row, question_of, shots_of
 from pipelines.benchmarks.mate.scene import TASKS, canonical_task, parse_scene
 from pipelines.benchmarks.mate.source import PICTURE
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
-from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.people.comparison import mean_metrics, paired_metrics, shared_rows
+from pipelines.benchmarks.people import FileBaseline, mean_metrics, paired_metrics, shared_rows
 from pipelines.benchmarks.records import Metric, Row, Sample, is_person, person_name
 from pipelines.benchmarks.results import Key, Results
 
@@ -36,10 +43,6 @@ _UNIMODAL_SOURCE: Final = "five people, 2-shot; on how many unimodal examples is
 _GENERATED: Final = "ours are generated scenes and theirs are not"
 
 
-def _in_our_names(row: HumanRow) -> HumanRow:
-    return {**row, "task": canonical_task(row["task"]), "output": typed_answer(row["prediction"])}
-
-
 _PREDICTIONS: Final = HumanKind(
     name="predictions",
     columns=("example_id", "task", "setting", "evaluator", "prediction"),
@@ -49,7 +52,7 @@ _PREDICTIONS: Final = HumanKind(
     person="evaluator",
     may_be_empty=("prediction",),
     values={"setting": SETTINGS},
-    read=_in_our_names,
+    read=lambda row: {**row, "task": canonical_task(row["task"]), "output": typed_answer(row["prediction"])},
     sample="example_id",
     answer={"task": "{task}", "setting": "{setting}", "output": "{output}"},
 )

@@ -91,6 +91,11 @@ def shots_of(row: Mapping[str, Any]) -> tuple[Question, ...]:
     )
 
 
+def is_generated_sample(sample: Sample) -> bool:
+    """Return whether a scene is generated."""
+    return bool(sample.data.get("generated"))
+
+
 _IDS = ("example_id", "id")
 _GOLDS = ("gold_reference", "answer")
 

@@ -142,16 +142,12 @@ def _parse_object(raw: Mapping[str, Any], index: int) -> SceneObject:
     return SceneObject(**{key: raw[key] for key in KEYS if key != "3d_coords"}, coords=(x, y, z))
 
 
-def _is_triple(value: object) -> bool:
-    return isinstance(value, Sequence) and len(value) == 3 and all(is_number(item) for item in value)
-
-
 _FITS = {
     "name": lambda value: isinstance(value, str) and value != "",
     "shape": SHAPES.__contains__,
     "size": is_number,
     "material": MATERIALS.__contains__,
-    "3d_coords": _is_triple,
+    "3d_coords": lambda value: isinstance(value, Sequence) and len(value) == 3 and all(map(is_number, value)),
     "rotation": is_number,
     "color": COLORS.__contains__,
 }

@@ -166,13 +166,12 @@ def sample_of(
                 "objects": [item.as_json() for item in entry.scene.objects],
             },
             "generated": any(row.generated for row in rows.values()),
-            "rows": [rows[key].as_data() for key in sorted(rows, key=_order)],
+            "rows": [
+                rows[key].as_data()
+                for key in sorted(rows, key=lambda key: (list(TASKS).index(key[0]), SETTINGS.index(key[1])))
+            ],
         },
     )
-
-
-def _order(key: tuple[str, str]) -> tuple[int, int]:
-    return list(TASKS).index(key[0]), SETTINGS.index(key[1])
 
 
 def picture_problem(source: Source, picture: MediaFile) -> str:

@@ -1,6 +1,7 @@
 """MATE's tables: Tables 1 to 5, 8 and 9 of the paper (arXiv 2503.03854) with the published numbers, then our own."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -12,24 +13,13 @@ from pipelines.benchmarks.layout import (
     Shown,
     TableDef,
     View,
+    coverage_notes,
     if_ours,
     if_published,
     rows_behind,
     value_of,
 )
 from pipelines.benchmarks.mate.metrics import HEADS, KINDS, LINK_TYPES
-from pipelines.benchmarks.mate.results import (
-    CLOSED_MODELS,
-    PAPER_SETTING,
-    accuracy,
-    chance,
-    data_notes,
-    in_best_setting,
-    is_generated,
-    is_mean_of_runs,
-    label,
-    object_counts,
-)
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
 from pipelines.benchmarks.mate.scene import CROSSMODAL
 from pipelines.benchmarks.results import (
@@ -43,6 +33,83 @@ from pipelines.benchmarks.results import (
     without_interval,
 )
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
+
+CLOSED_MODELS: Final = frozenset(
+    {"Gemini 1.5", "GPT-4o", "Claude 3.5", "gemini-1.5-flash", "gpt-4o-2024-11-20", "claude-3-5-sonnet-20241022"}
+)
+"""Published models behind an API; all others are open."""
+FULL_SET: Final = 5500  # cross-modal examples behind the published numbers, and as many unimodal ones
+PAPER_SETTING: Final = "2-shot"
+
+_PREFERRED_SETTINGS: Final = (PAPER_SETTING, "1-shot", "0-shot", COT)
+_MEAN_OF_RUNS: Final = re.compile(r".+, mean of \d+ runs(, .+)?")  # as `random_runs` names it, and its setting
+_OBJECT_COUNT: Final = re.compile(r"(\d+) objects")
+
+
+def accuracy(task: str, category: str = "", setting: str = "") -> Key:
+    """Return the key of an accuracy, without model."""
+    return Key("exact_match", task, setting, category=category)
+
+
+def is_generated(results: Results) -> bool:
+    """Return whether our rows come from generated data, which have no published numbers."""
+    return any(key.metric == "generated" and number.value for key, number in results.ours.items())
+
+
+def label(results: Results, model: str) -> str:
+    """Return the model's name, with its best setting where that is not the paper's."""
+    setting = _best_setting(results, model)
+    return model if setting == PAPER_SETTING else f"{model}, {setting}"
+
+
+def _best_setting(results: Results, model: str) -> str:
+    """Return the setting whose numbers stand for a model: 2-shot as in the paper, else the next best."""
+    settings = {key.setting for key in results.ours if key.model == model and key.metric == "exact_match"}
+    return next((setting for setting in _PREFERRED_SETTINGS if setting in settings), PAPER_SETTING)
+
+
+def is_mean_of_runs(model: str) -> bool:
+    """Return whether a row stands for the runs of the random baseline, which is no model."""
+    return _MEAN_OF_RUNS.fullmatch(model) is not None
+
+
+def in_best_setting(results: Results) -> Results:
+    """Return each model's numbers in its best setting as those of the paper's, under its label."""
+    best = {model: (_best_setting(results, model), label(results, model)) for model in results.models()}
+    ours = {
+        key.of(best[key.model][1], PAPER_SETTING): number
+        for key, number in results.ours.items()
+        if key.setting == best[key.model][0]
+    }
+    return Results(results.benchmark, ours, results.published, results.printed)
+
+
+def chance(results: Results, key: Key) -> float | None:
+    """Return what guessing would score on our rows; None for anything but accuracy."""
+    if key.metric != "exact_match":
+        return None
+    models = [*results.without_people().models(), *results.annotators]
+    numbers = (results.find(key._replace(metric="chance", model=model)) for model in models)
+    return next((number.value for number in numbers if number is not None), None)
+
+
+def object_counts(results: Results, task: str, setting: str = PAPER_SETTING) -> list[int]:
+    """Return the numbers of objects of the scenes that any of our models was tested on."""
+    keys = (key for key in results.without_people().ours if (key.task, key.setting) == (task, setting))
+    return sorted({int(match[1]) for key in keys if (match := _OBJECT_COUNT.fullmatch(key.category))})
+
+
+def data_notes(results: Results) -> Iterator[str]:
+    """Yield the notes on our data that every table has."""
+    if is_generated(results):
+        yield "Generated data: published numbers are left out, for they are of other data."
+        return
+    wholes = (accuracy("crossmodal"), accuracy("unimodal"))
+    sizes = results.sizes(lambda key: key.of("", "") in wholes)
+    yield from coverage_notes(
+        sizes, FULL_SET, "Subset: {size:,} of {full:,} examples; not comparable with the published full-set values."
+    )
+
 
 _TABLE_5: Final = (
     "The paper does not name the model. It prints Color+Size twice: by the order of its rows the first is taken for"
@@ -131,10 +198,6 @@ def _share_without_like(view: View) -> TableCell:
 
 def _at_pointer(view: View, target: str) -> TableCell:
     return view.value(Key(category=f"{view.key.category} target={target}"))
-
-
-def _note_on_links(results: Results, _rows: Sequence[TableRow]) -> Iterable[str]:
-    return [_TABLE_5] if results.index("published", "Table 5") else []
 
 
 _INTERVALS: Final = "Percent. In brackets the 95% interval over scenes; n is the number of answers."
@@ -244,7 +307,7 @@ def _link_table(results: Results) -> Table:
                 "Only questions with exactly one smallest combination of attributes; 3dc: none, only 3D coordinates"
                 " link."
             ),
-            _note_on_links,
+            lambda results, _rows: [_TABLE_5] if results.index("published", "Table 5") else [],
         ],
         groups=(("Linking attributes", 4), ("Acc.", len(labels))) if labels else (),
     )

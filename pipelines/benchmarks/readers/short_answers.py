@@ -221,6 +221,8 @@ def anls(answer: str, references: Sequence[str]) -> float:
     for reference in references:
         first, second = collapsed(answer.lower()), collapsed(reference.lower())
         longest = max(len(first), len(second))
+        if 2 * abs(len(first) - len(second)) > longest:  # the distance is at least as long
+            continue
         similarity = 1.0 - edit_distance(first, second) / longest if longest else 1.0
         best = max(best, similarity)
     return best if best > _ANLS_THRESHOLD else 0.0

@@ -27,8 +27,6 @@ UNREADABLE: Final = "unreadable"
 
 def read_answer(definition: TableDefinition, row: Row) -> Reading:
     """Read one prediction; an answer that cannot be read is wrong, a request that failed has no score."""
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     reading = _READERS[definition.kind](definition, row)
     flags = (*reading.flags, *(("truncated",) if row.finish_reason == "length" else ()))
     return Reading(answer=reading.answer, rule=reading.rule, flags=flags, values=reading.values)

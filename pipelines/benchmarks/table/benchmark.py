@@ -150,7 +150,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         permuted=_permuted if definition.kind == "choice" else None,
         people=lambda: people(definition),
         metrics=lambda scores, samples: reporter(definition).reduce(scores, samples),
-        paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+        measures=lazy(__package__, "metrics.paired_measures"),
         tables=lambda results: reporter(definition).tables(results),
         figures=lambda results: reporter(definition).figures(results),
     )

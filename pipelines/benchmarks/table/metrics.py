@@ -23,11 +23,9 @@ from pipelines.benchmarks.metrics_kernel.definitions import (
     Grouping,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import (
     Bools,
     ScoredRows,
@@ -161,7 +159,8 @@ def _chance(rows: ScoredRows, samples: Mapping[str, Sample], labels: int) -> Flo
     return np.full(len(rows), 1 / guesses) if guesses else None
 
 
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> Iterator[Measure]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> Iterator[Measure]:
+    """Yield all metrics by task and setting; `labels` is the size of the closed set of labels."""
     every = ScoredRows.of(scores)
     for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
         chosen = every.where(task=task, setting=setting)
@@ -177,7 +176,7 @@ def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int =
 
 def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> list[Metric]:
     """Compute all metrics of one model; `scores` as of `Reporter.reduce`, `labels` the size of a closed set."""
-    return [*with_intervals(estimates(_measures(scores, samples, labels))), *_unreadable_verdicts(scores)]
+    return [*with_intervals(estimates(paired_measures(scores, samples, labels))), *_unreadable_verdicts(scores)]
 
 
 def _unreadable_verdicts(scores: pd.DataFrame) -> Iterator[Metric]:
@@ -186,8 +185,3 @@ def _unreadable_verdicts(scores: pd.DataFrame) -> Iterator[Metric]:
         is_judged, unread = rows.is_judged[rows.ok].any(), int(rows.has_unread_verdict.sum())
         note = "" if is_judged else unjudged_note(rows)
         yield rows.count("judge_invalid", unread if is_judged else None, note=note)
-
-
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
-    """Yield the metrics of two models that are no mean of a score: F1 of yes, all rotations right, corpus BLEU."""
-    return compared(_measures, a, b, samples)

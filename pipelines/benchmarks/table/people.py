@@ -6,10 +6,17 @@ from string import ascii_uppercase
 from typing import TYPE_CHECKING, ClassVar, Final
 from unicodedata import normalize
 
-from pipelines.benchmarks.human import HumanKind, HumanRow
+from pipelines.benchmarks.human import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    HumanKind,
+    HumanRow,
+    Question,
+)
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
-from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.people import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key
 from pipelines.benchmarks.table.kinds import DEFAULT

@@ -28,7 +28,7 @@ from pipelines.benchmarks.unpie.answers import (
     read_translation,
     verdict,
 )
-from pipelines.benchmarks.unpie.column_map import MAP_NAMES
+from pipelines.benchmarks.unpie.files import MAP_NAMES
 from pipelines.benchmarks.unpie.prompts import (
     JUDGE,
     PROMPT_SETS,
@@ -47,8 +47,6 @@ _GENERATION: Final = Generation(max_new_tokens=200)  # greedy
 
 
 def _read_answer(row: Row) -> Reading:
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     if row.task == "grounding":
         return _read_grounding(row)
     return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
@@ -239,7 +237,7 @@ BENCHMARK: Final = BenchmarkDefinition(
     expected=_expected,
     people=lazy(__package__, "people.UnpieHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
-    paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+    measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
     figures=lazy(__package__, "figures.make_figures"),
 )

@@ -6,8 +6,7 @@ from typing import Final
 
 from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Cloud, Figure, Points, Series
 from pipelines.benchmarks.results import Key, Results, Source
-from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, TYPES, subset_notes
-from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
+from pipelines.benchmarks.unpie.metrics import ALL, HEADLINES, KINDS, MARGIN_BINS, TYPES, margin_name, subset_notes
 
 _BINS: Final = (f"< {MARGIN_BINS[0]:.2f}", *(f"{low:.2f}" for low in MARGIN_BINS[:-1]), f">= {MARGIN_BINS[-1]:.2f}")
 

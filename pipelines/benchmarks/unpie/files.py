@@ -3,15 +3,163 @@
 import csv
 import json
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
+from models.errors import suggest
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Source
-from pipelines.benchmarks.unpie.column_map import Shape, merge_shapes, shape_of
 from pipelines.errors import SourceError
+
+LANGUAGES: Final[Mapping[str, str]] = {"de": "German", "fr": "French", "ko": "Korean"}
+
+_DEFAULTS: Final[Mapping[str, str]] = {
+    "sample_id": "",
+    "category": "category",
+    "sentence": "pun_sentence",
+    "phrase": "pun_phrase",
+    "alt_sentence": "alter_sentence",
+    "alt_phrase": "alter_phrase",
+    "gloss[0]": "meaning1",
+    "gloss[1]": "meaning2",
+    "exp_image": "pun_exp_image",
+    "disamb_image[0]": "disamb_image1",
+    "disamb_image[1]": "disamb_image2",
+    "freq_rank": "freq_rank",
+    **{f"translation[{i}].{lang}": f"translation{i + 1}.{lang}" for i in range(2) for lang in LANGUAGES},
+}
+"""Field -> its path in the data as distributed; '' for none."""
+_GROUPS: Final = ("gloss", "disamb_image", "translation", "translation[0]", "translation[1]")
+"""Names that map several fields at once."""
+
+MAP_NAMES: Final = (*_DEFAULTS, *_GROUPS)  # names that `--column-map` may give paths for
+
+Shape = dict[str, Any] | list[Any] | None  # fields by name, shape of a list's items, or None for a value
+
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
+_ABSENT: Final = object()
+_MAX_LISTED: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The path of each field in one source."""
+
+    paths: Mapping[str, str]  # field -> path in the source; '' for none
+    mapped: frozenset[str]  # fields that the user's column map names
+
+    @classmethod
+    def from_map(cls, column_map: Mapping[str, str] | None) -> Self:
+        """Lay the user's paths over the default ones, the more specific wins; ValueError for an unknown name."""
+        user_paths = dict(column_map or {})
+        for name in user_paths:
+            if name not in MAP_NAMES:
+                raise ValueError(f"column map: unknown name {name!r}; names: {', '.join(MAP_NAMES)}")
+        paths, mapped = dict(_DEFAULTS), set[str]()
+        for group in sorted(user_paths, key=len):
+            for field in _DEFAULTS:
+                if field == group or (group in _GROUPS and field.startswith((f"{group}[", f"{group}."))):
+                    paths[field] = user_paths[group] + field.removeprefix(group)
+                    mapped.add(field)
+        return cls(paths, frozenset(mapped))
+
+    def check(self, shape: Shape, where: str) -> frozenset[str]:
+        """Return the fields that a file of this shape lacks.
+
+        Raises:
+            ValueError: the user's map names one of them; lists the columns, and suggests the nearest.
+        """
+        absent = frozenset(
+            field for field, path in self.paths.items() if not path or _walk(shape, path, is_shape=True) is _ABSENT
+        )
+        for field in self.paths:
+            if field in self.mapped & absent:
+                raise ValueError(f"column map: {self.describe_missing(field, shape, where)}")
+        return absent
+
+    def describe_missing(self, field: str, shape: Shape, where: str) -> str:
+        """Return the message for a field that a file lacks, with the file's columns and the nearest of them."""
+        columns, path = list(_column_paths(shape)), self.paths[field]
+        hint = suggest(path, columns).partition("; known:")[0]
+        return (
+            f"{where} has no {path!r} for {field!r}{hint}; columns found: {', '.join(columns[:_MAX_LISTED]) or 'none'}"
+        )
+
+    def get(self, row: Mapping[str, Any], field: str) -> Any:
+        """Return a field's value, None where the row has none."""
+        path = self.paths[field]
+        value = _walk(row, path) if path else _ABSENT
+        return None if value is _ABSENT else value
+
+
+def shape_of(value: Any) -> Shape:
+    """Return the structure of a value; JSON text counts as its content."""
+    value = _parsed(value)
+    if isinstance(value, Mapping):
+        return {str(name): shape_of(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [merge_shapes(shape_of(inner) for inner in value)]
+    return None
+
+
+def merge_shapes(shapes: Iterable[Shape]) -> Shape:
+    """Return the union of shapes."""
+    union: Shape = None
+    for shape in shapes:
+        if isinstance(union, dict) and isinstance(shape, dict):
+            for name, inner in shape.items():
+                union[name] = merge_shapes([union.get(name), inner])
+        elif isinstance(union, list) and isinstance(shape, list):
+            union = [merge_shapes([*union, *shape])]
+        elif union is None:
+            union = shape
+    return union
+
+
+def _parsed(value: Any) -> Any:
+    """Parse a struct or list that a table without such types holds as JSON text."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+    return value
+
+
+def _walk(value: Any, path: str, *, is_shape: bool = False) -> Any:
+    """Return what stands at a path of a row, or of a shape, whose lists have one item for all."""
+    while path:
+        value = _parsed(value)
+        if isinstance(value, Mapping) and path in value:
+            return value[path]
+        step = _STEP.match(path)
+        if not step:
+            return _ABSENT
+        path = path[step.end() :].removeprefix(".")
+        if step[2] is not None:
+            index = 0 if is_shape else int(step[2])
+            if not isinstance(value, list) or index >= len(value):
+                return _ABSENT
+            value = value[index]
+        elif isinstance(value, Mapping) and step[1] in value:
+            value = value[step[1]]
+        else:
+            return _ABSENT
+    return value
+
+
+def _column_paths(shape: Shape, parent: str = "") -> Iterator[str]:
+    if isinstance(shape, dict):
+        for name, inner in shape.items():
+            path = f"{parent}.{name}" if parent else name
+            yield path
+            yield from _column_paths(inner, path)
+    elif isinstance(shape, list):
+        yield from _column_paths(shape[0], f"{parent}[0]")
+
 
 SPLITS: Final[Mapping[str, str]] = {"homographic": "Homo", "heterographic": "Hetero"}  # split -> category in the tables
 
@@ -86,7 +234,10 @@ def open_file(source: Source, path: str) -> RowFile:
         if extension == ".parquet":
             return _parquet(content, f"{source.uri}/{path}")
         text = content.decode("utf-8-sig")
-        rows = {".json": _json, ".jsonl": _json_lines, ".csv": _csv}[extension](text)
+        if extension == ".jsonl":
+            rows = [_line(line) for line in text.split("\n") if line.strip()]
+        else:
+            rows = _json(text) if extension == ".json" else _csv(text)
     except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({str(error)[:200]}); fetch the file again") from error
     return RowFile(merge_shapes(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
@@ -112,10 +263,6 @@ def _json(text: str) -> list[dict[str, Any] | str]:
     if not isinstance(raw, list):
         raise ValueError(f"a list of rows was expected, this is {type(raw).__name__}")  # noqa: TRY004 - callers catch one class
     return [_row(entry) for entry in raw]
-
-
-def _json_lines(text: str) -> list[dict[str, Any] | str]:
-    return [_line(line) for line in text.split("\n") if line.strip()]
 
 
 def _line(line: str) -> dict[str, Any] | str:

@@ -12,27 +12,66 @@ Failed and excluded requests are in no denominator: failed ones are counted in `
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
+from pipelines.benchmarks.layout import View, coverage_notes
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,
     Grouping,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE, Bools, ScoredRows, aligned, coverage_note, worst_status
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.unpie.agreement import agreement, translation_agreement
-from pipelines.benchmarks.unpie.column_map import LANGUAGES
-from pipelines.benchmarks.unpie.facts import ALL, KINDS
+from pipelines.benchmarks.results import Key, Results
+from pipelines.benchmarks.unpie.answers import verdict
+from pipelines.benchmarks.unpie.files import LANGUAGES
+from pipelines.metrics.agreement import phi
 from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
+from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.meteor import meteor_by_words
+from pipelines.metrics.text import rouge_l, sentence_bleu
+
+KINDS: Final = ("Homo", "Hetero")
+ALL: Final = "All"  # category of the mean of both kinds; the pooled value has category ''
+TYPES: Final[Mapping[str, str]] = {"lm": "LM", "sm": "SM", "vlm": "VLM"}  # settings in the paper's order and words
+INPUTS: Final[Mapping[str, str]] = {"lm": "L", "sm": "V+L", "vlm": "V+L"}
+PAIRS: Final[Mapping[str, tuple[str, ...]]] = {
+    "disambiguation": tuple(f"En-{lang.capitalize()}" for lang in LANGUAGES),
+    "reconstruction": tuple(f"{lang.capitalize()}-En" for lang in LANGUAGES),
+}
+HEADLINES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "grounding": ("exact_match", ("",)),
+    "disambiguation": ("accuracy", PAIRS["disambiguation"]),
+    "reconstruction": ("correct_pct", PAIRS["reconstruction"]),
+}
+"""Task -> headline metric and subsets."""
+MIN_COVERAGE: Final = 0.99  # share of requests that must not be excluded for ours to be compared with the published
+_FULL_SET: Final[Mapping[str, int]] = {"grounding": 1000, "disambiguation": 6000, "reconstruction": 6000}
+
+
+def has_low_coverage(view: View) -> bool:
+    """Return whether too many of a model's requests are excluded for a comparison with the published."""
+    _, task, setting, *_, model = view.key
+    shares = [
+        view.results.value(Key("coverage", task, setting, subset, category, model))
+        for subset in ("", *PAIRS.get(task, ()))
+        for category in ("", *KINDS)
+    ]
+    return any(share is not None and share < MIN_COVERAGE for share in shares)
+
+
+def subset_notes(results: Results, task: str) -> tuple[str, ...]:
+    """Return the notes of tables where ours is not the full set."""
+    sizes = results.sizes(lambda key: key.of("", "") == Key("coverage", task))
+    words = "subset: {size:,} of {full:,} requests; not comparable with the published full-set values"
+    return coverage_notes(sizes, _FULL_SET[task], words)
+
 
 FREQUENT: Final = "Freq↑"
 RARE: Final = "Freq↓"  # categories of reconstruction by how common the meaning of the given translation is
@@ -100,7 +139,7 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
         computed += numbers
         metrics += with_intervals(numbers)
         counts = _COUNTS[rows.task](rows, samples) if rows.task in _COUNTS else ()
-        metrics += [*counts, *_coverage(rows), *_counts(rows)]
+        metrics += [*counts, *_counts(rows)]
     return [*metrics, *with_intervals(_gains(computed)), *_data_facts(samples)]
 
 
@@ -115,12 +154,8 @@ def _data_facts(samples: Mapping[str, Sample]) -> Iterator[Metric]:
         yield Metric(task="", setting="", metric="ambiguous", value=ambiguous / len(complete), n=len(complete))
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
-    """Yield the headline of each task, the accuracy of pairs, and BLEU-4 of reconstructed puns, of two models."""
-    return compared(_measures, a, b, samples)
-
-
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    """Yield the headline of each task, the accuracy of pairs, and BLEU-4 of reconstructed puns."""
     for rows in _scopes(scores):
         if rows.subset or rows.task == "grounding":
             yield from _MEASURES[rows.task](rows, samples)
@@ -138,12 +173,9 @@ def _scopes(scores: pd.DataFrame) -> Iterator[ScoredRows]:
             yield from (scope.named(note=coverage_note(scope)) for scope in scopes if len(scope))
 
 
-def _coverage(rows: ScoredRows) -> Iterator[Metric]:
+def _counts(rows: ScoredRows) -> Iterator[Metric]:
     for part in (rows, *_BY_KIND.groups(rows)):
         yield part.metric("coverage", 1 - int(part.excluded.sum()) / len(part), len(part), n_failed=0)
-
-
-def _counts(rows: ScoredRows) -> Iterator[Metric]:
     yield rows.count("errors", int(rows.failed.sum()), int((~rows.missing & ~rows.excluded).sum()))
     yield rows.count("invalid", int((rows.ok & ~_translated(rows)).sum()))
     for flag in _FLAGS[rows.task]:
@@ -200,7 +232,9 @@ def _reconstruction(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator
         yield Measure(definition=correct, parts=(part.named(category=category),), compared=False)
     yield from _BY_KIND.measures(_SENTENCE_BLEU, rows)
     if rows.subset and samples:  # a corpus of three languages is not meaningful
-        yield from _BY_KIND.measures(_BLEU, rows.with_columns(bleu=_bleu_counts(rows, samples)))
+        references = [[str(samples[name].data["sentence"])] for name in rows["sample_id"]]
+        counts = bleu_counts([answer or "" for answer in rows.texts("answer")], references)
+        yield from _BY_KIND.measures(_BLEU, rows.with_columns(bleu=counts))
     scored = [name for name in ("meteor", "meteor_nowordnet") if not np.isnan(rows.floats(name)).all()]
     name = (scored or ["meteor"])[0]
     yield from _BY_KIND.measures(_metric(name=name, value=name), rows)
@@ -209,11 +243,6 @@ def _reconstruction(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator
 def _is_judged(rows: ScoredRows) -> bool:
     """Return whether a judge was asked about any of these answers."""
     return any(state in {"ok", "invalid", "failed"} for state in rows["verdict_state"][rows.ok])
-
-
-def _bleu_counts(rows: ScoredRows, samples: Mapping[str, Sample]) -> np.ndarray:
-    answers = [answer or "" for answer in rows.texts("answer")]
-    return bleu_counts(answers, [[str(samples[name].data["sentence"])] for name in rows["sample_id"]])
 
 
 def _by_frequency(rows: ScoredRows, samples: Mapping[str, Sample]) -> Mapping[str, ScoredRows]:
@@ -261,3 +290,55 @@ _COUNTS: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterato
     "disambiguation": _disambiguation_counts,
     "reconstruction": _reconstruction_counts,
 }
+
+
+BERTSCORE: Final = "BERTScore"
+GPTEVAL: Final = "GPTEval"
+VERDICT_METRICS: Final = ("BLEU", "METEOR", "Rouge-L", BERTSCORE, GPTEVAL)
+"""Metrics in the order of Table 8: right is a translation closer to the wanted one; GPTEval is the judge."""
+_SIMILARITIES: Final = {"BLEU": sentence_bleu, "METEOR": meteor_by_words, "Rouge-L": rouge_l}
+
+
+def translation_agreement(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
+    """Yield the agreement of each metric's verdicts on labelled translations, the metric's name as category."""
+    labelled = rows.where(rows.ok & rows.read & _is_verdict(rows.floats("human")))
+    if not len(labelled):
+        return
+    texts, meanings = list(labelled["answer"]), [int(meaning) for meaning in labelled["meaning"]]
+    targets = [
+        [str(translation[lang]) for translation in samples[name].data["translation"]]
+        for name, lang in zip(labelled["sample_id"], labelled["lang"], strict=True)
+    ]
+    verdicts: dict[str, Any] = {BERTSCORE: labelled.floats("correct"), GPTEVAL: labelled.floats("gpteval")}
+    for name, similarity in _SIMILARITIES.items():
+        to_each = [similarity(texts, [[pair[index]] for pair in targets]) for index in range(2)]
+        verdicts[name] = [float(verdict(*pair)) for pair in zip(*to_each, meanings, strict=True)]
+    for name in VERDICT_METRICS:
+        yield from agreement(labelled.named(category=name).with_columns(verdict=np.asarray(verdicts[name])), "verdict")
+
+
+def agreement(rows: ScoredRows, column: str) -> Iterator[Metric]:
+    """Yield the agreement of `column` with `human` over the answers with both; nothing without human labels."""
+    verdicts, labels = rows.floats(column), rows.floats("human")
+    rated = rows.ok & _is_verdict(verdicts) & _is_verdict(labels)
+    if not rated.any():
+        return
+    ours, human = verdicts[rated] == 1.0, labels[rated] == 1.0
+    hits, predicted, actual = int((ours & human).sum()), int(ours.sum()), int(human.sum())
+    correlation = phi(ours.tolist(), human.tolist())
+    values = {
+        "precision": hits / predicted if predicted else None,
+        "recall": hits / actual if actual else None,
+        "f1": 2 * hits / (predicted + actual) if predicted + actual else None,
+        "accuracy": float((ours == human).mean()),
+        "phi": correlation,
+        "pearson": correlation,
+    }
+    for name, value in values.items():
+        unit = "" if name in ("phi", "pearson") else "fraction"
+        note = "" if value is not None else "undefined: one side has one verdict only"
+        yield rows.metric(f"agreement_{name}", value, len(ours), n_failed=0, unit=unit, note=note)
+
+
+def _is_verdict(values: FloatArray) -> Bools:
+    return np.isin(values, [0.0, 1.0])

@@ -8,14 +8,22 @@ from typing import ClassVar, Final
 
 import pandas as pd
 
-from pipelines.benchmarks.human import HumanKind, HumanLevel, HumanRow, OutputKey
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
-from pipelines.benchmarks.people.baseline import FileBaseline
-from pipelines.benchmarks.people.comparison import paired_metrics
+from pipelines.benchmarks.human import (
+    YES_NO,
+    AnnotationForm,
+    AnnotationItem,
+    AnnotationPart,
+    HumanKind,
+    HumanLevel,
+    HumanRow,
+    OutputKey,
+    Question,
+)
+from pipelines.benchmarks.people import FileBaseline, paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
-from pipelines.benchmarks.unpie.column_map import LANGUAGES
-from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, KINDS, PAIRS
+from pipelines.benchmarks.unpie.files import LANGUAGES
+from pipelines.benchmarks.unpie.metrics import ALL, HEADLINES, KINDS, PAIRS
 from pipelines.benchmarks.unpie.prompts import VARIANTS
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
 

@@ -8,7 +8,7 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import load_texts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.text_cleaning import collapsed
-from pipelines.benchmarks.unpie.column_map import LANGUAGES
+from pipelines.benchmarks.unpie.files import LANGUAGES
 from pipelines.benchmarks.unpie.source import EXPLANATION, disambiguator
 
 VARIANTS: Final = tuple((lang, meaning) for lang in LANGUAGES for meaning in range(2))

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
 from pipelines.benchmarks.text_cleaning import canonical, collapsed, normalize_words
-from pipelines.benchmarks.unpie.column_map import LANGUAGES, Columns
 from pipelines.benchmarks.unpie.download import PictureError
-from pipelines.benchmarks.unpie.files import SPLITS, DataFile, data_files, open_file
+from pipelines.benchmarks.unpie.files import LANGUAGES, SPLITS, Columns, DataFile, data_files, open_file
 from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.validation import MAX_NAMED, first_names
 from pipelines.errors import SourceError
@@ -111,19 +110,19 @@ class _Reader:
                 yield Notice(f"{missing}; requests that need it are excluded: {tasks}")
 
     def _read_row(self, row: Any, number: int, file: DataFile, absent: frozenset[str]) -> _Pun | Rejection:
-        split = file.split or (isinstance(row, Mapping) and self._split_name(row)) or ""
+        category = str(self.columns.get(row, "category")) if isinstance(row, Mapping) else ""
+        split = file.split or _SPLIT_BY_NAME.get(category.strip().lower(), "")
         index = self._rows[split]
         self._rows[split] += 1
         item = f"{split}/{index:04d}" if split else f"row {number} of the file"
         try:
-            return self._pun(_checked(row, split), split, item, file.path, absent)
+            return self._pun(row, split, item, file.path, absent)
         except _BadRowError as error:
             return Rejection(file=file.path, item=item, reason=str(error))
 
-    def _split_name(self, row: Mapping[str, Any]) -> str:
-        return _SPLIT_BY_NAME.get(str(self.columns.get(row, "category")).strip().lower(), "")
-
-    def _pun(self, row: Mapping[str, Any], split: str, item: str, path: str, absent: frozenset[str]) -> _Pun:
+    def _pun(self, row: Mapping[str, Any] | str, split: str, item: str, path: str, absent: frozenset[str]) -> _Pun:
+        if isinstance(row, str) or not split:
+            raise _BadRowError(row if isinstance(row, str) else "`category` must be Homo or Hetero")
         sentence, phrase = self._text(row, "sentence"), self._text(row, "phrase")
         if not sentence or not (phrase or "phrase" in absent):
             raise _BadRowError(f"the {'phrase' if sentence else 'sentence'} is empty")
@@ -207,14 +206,6 @@ class _Reader:
 
 class _BadRowError(ValueError):
     """A row cannot be used. Says why."""
-
-
-def _checked(row: Mapping[str, Any] | str, split: str) -> Mapping[str, Any]:
-    if isinstance(row, str):
-        raise _BadRowError(row)
-    if not split:
-        raise _BadRowError("`category` must be Homo or Hetero")
-    return row
 
 
 def _coverage(split: str, count: _PictureCounts) -> str:

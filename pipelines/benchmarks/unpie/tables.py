@@ -13,8 +13,17 @@ from pipelines.benchmarks.layout import BOTH, Fixed, Rows, Shown, TableDef, View
 from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
-from pipelines.benchmarks.unpie.agreement import VERDICT_METRICS
-from pipelines.benchmarks.unpie.facts import ALL, HEADLINES, INPUTS, KINDS, PAIRS, TYPES, has_low_coverage, subset_notes
+from pipelines.benchmarks.unpie.metrics import (
+    ALL,
+    HEADLINES,
+    INPUTS,
+    KINDS,
+    PAIRS,
+    TYPES,
+    VERDICT_METRICS,
+    has_low_coverage,
+    subset_notes,
+)
 
 _ONE_PICTURE: Final = (
     "all printed values are multiples of 0.2, as with 500 rows: these may rest on one picture a pun, ours on both"

@@ -79,7 +79,10 @@ _MAX_BULLET = 40  # characters before a statement in which its bullet or number 
 def parse_freeform(raw: str, *, cot: bool) -> FreeformAnswer:
     """Parse the sentence of a free-form answer, not cut to the requested length."""
     text = _READER.clean(raw) or ""
-    region = _statement(text) if cot else _first_paragraph(text)
+    if cot:
+        region = _statement(text)
+    else:
+        region = _BLANK_LINE.split(_without_label(without_outer_quotes(text)).strip(), maxsplit=1)[0]
     sentence = collapsed(without_outer_quotes(_without_label(without_outer_quotes(region))))
     if not sentence:
         return FreeformAnswer("", ())
@@ -96,10 +99,6 @@ def without_opener(text: str) -> str:
     """Strip the opener `The speaker wants <addressee> to`, which the prompt requests."""
     opener = _FULL_OPENER.match(text) or _OPENER.match(text)
     return text[opener.end() :].strip() if opener else text
-
-
-def _first_paragraph(text: str) -> str:
-    return _BLANK_LINE.split(_without_label(without_outer_quotes(text)).strip(), maxsplit=1)[0]
 
 
 def _without_label(text: str) -> str:

@@ -77,21 +77,9 @@ def _captions(sample: Sample, setting: str) -> Sequence[Step]:
 
 def _read_answer(row: Row) -> Reading:
     """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     caption_empty = row.setting.startswith("sm") and bool(row.steps) and not row.steps[0].strip()
     flags = ("caption_empty",) if caption_empty else ()
     return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
-
-
-def _expected(row: Row) -> Sequence[str]:
-    """Return the letter of the correct reading, or the reading."""
-    return (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],)
-
-
-def _options(row: Row) -> Mapping[str, str]:
-    """Return the readings by letter."""
-    return readings_by_letter(row.sample) if row.task == "mcq" else {}
 
 
 def _permuted(sample: Sample, order: Sequence[int]) -> Sample:
@@ -245,13 +233,13 @@ BENCHMARK: Final = BenchmarkDefinition(
     read=_read_answer,
     captions=Captions(steps=_captions, settings=(CAPTIONED,)),
     similarity=_similarity,
-    expected=_expected,
-    options=_options,
+    expected=lambda row: (gold_letter(row.sample) if row.task == "mcq" else row.sample.data["readings"]["correct"],),
+    options=lambda row: readings_by_letter(row.sample) if row.task == "mcq" else {},
     permuted=_permuted,
     people=lazy(__package__, "people.VagueHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
-    paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+    measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
-    figures=lazy(__package__, "figures.make_figures"),
-    item_lists=lazy(__package__, "item_lists.item_lists"),
+    figures=lazy(__package__, "tables.make_figures"),
+    item_lists=lazy(__package__, "metrics.item_lists"),
 )

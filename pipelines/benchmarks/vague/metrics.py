@@ -15,21 +15,27 @@ from typing import Final, get_args
 import numpy as np
 import pandas as pd
 
+from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Estimate,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, answers_bleu_counts, coverage_note
 from pipelines.benchmarks.readers.option_letters import InvalidReason, Rule
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.answers import Flag
 from pipelines.benchmarks.vague.facts import CAPTIONED, SETTINGS
-from pipelines.benchmarks.vague.prompts import LETTERS, READINGS, action, gold_letter, kinds_by_letter
+from pipelines.benchmarks.vague.prompts import (
+    LETTERS,
+    READINGS,
+    action,
+    gold_letter,
+    kinds_by_letter,
+    readings_by_letter,
+)
 from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 
 TOP_ACTIONS: Final = 20
@@ -89,13 +95,9 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     return metrics + list(_data_facts([samples[name] for name in dict.fromkeys(scores["sample_id"])]))
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
-    """Yield the share of each kind of wrong reading among all wrong readings, and corpus BLEU-1, of two models."""
-    return compared(_measures, a, b, samples) if samples else iter(())
-
-
-def _measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    for rows in _cells(_with_facts(scores, samples)):
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    """Yield the share of each kind of wrong reading among all wrong readings, and corpus BLEU-1."""
+    for rows in _cells(_with_facts(scores, samples)) if samples else ():
         yield from _cell_measures(rows)
 
 
@@ -260,3 +262,38 @@ def _data_facts(items: Sequence[Sample]) -> Iterator[Metric]:
         actions = Counter(name for sample in selected if (name := action(sample.data["solution"])))
         for name, count in sorted(actions.items(), key=lambda entry: (-entry[1], entry[0]))[:TOP_ACTIONS]:
             yield fact(metric="count_action", category=name, value=count, n=len(selected), unit="count")
+
+
+_KINDS: Final = {
+    "fs": "a reading of another scene (FS)",
+    "su": "the literal reading (SU)",
+    "ne": "a reading with an object that is not there (NE)",
+    "invalid": "no readable choice",
+}
+
+
+def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+    """Return the lists of one model, from its scores and samples by id."""
+    lists: dict[str, list[ListedItem]] = {kind: [] for kind in _KINDS}
+    if "correct" not in scores:
+        return []
+    is_wrong = (scores["task"] == "mcq") & (scores["status"] == "ok") & (scores["correct"] == 0.0)
+    for row in rows_of(scores[is_wrong]):
+        sample = samples[row["sample_id"]]
+        item = listed(
+            row,
+            question=str(sample.data["indirect"]),
+            expected=str(sample.data["readings"]["correct"]),
+            answer=readings_by_letter(sample).get(row["answer"], ""),
+            detail=", ".join(flag for flag in row["flags"] if flag.startswith("invalid:")),
+        )
+        lists[kinds_by_letter(sample).get(row["answer"], "invalid")].append(item)
+    return [
+        ItemList(
+            id=f"vague_{kind}",
+            title=f"VAGUE: items with {_KINDS[kind]}",
+            about="Counted in Tables 2, 3, H3 and H4; here over all items.",
+            items=items,
+        )
+        for kind, items in lists.items()
+    ]

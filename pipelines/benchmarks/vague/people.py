@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar, Final
 
-from pipelines.benchmarks.human import HumanKind, HumanLevel
-from pipelines.benchmarks.people.annotation import AnnotationForm, AnnotationItem, AnnotationPart, Question
-from pipelines.benchmarks.people.baseline import FileBaseline
+from pipelines.benchmarks.human import AnnotationForm, AnnotationItem, AnnotationPart, HumanKind, HumanLevel, Question
+from pipelines.benchmarks.people import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.vague.facts import ERRORS, HUMAN, HUMAN_ITEMS, HUMAN_LISTED, HUMAN_SUBSETS, SETTINGS

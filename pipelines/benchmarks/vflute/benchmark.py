@@ -11,8 +11,8 @@ from typing import Final
 from pipelines.benchmarks.base import BenchmarkDefinition, lazy
 from pipelines.benchmarks.records import Publication, Reading, Row, SimilarityRequest
 from pipelines.benchmarks.vflute.answers import Answer, parse_as_authors, parse_robust
+from pipelines.benchmarks.vflute.authors_files import READER
 from pipelines.benchmarks.vflute.facts import LABELS, REPORTED_THRESHOLDS, ROBUST, SETTINGS, TASK, TUNED_FOR
-from pipelines.benchmarks.vflute.people.authors_files import READER
 from pipelines.benchmarks.vflute.prompts import PROMPT_SETS, TEXTS, build_prompt
 from pipelines.benchmarks.vflute.source import read_vflute
 
@@ -27,8 +27,6 @@ def _read_answer(row: Row) -> Reading:
     Values: `label` and `label_robust` (1 entailment, 0 contradiction, absent for none), `correct`, `empty` and
     `empty_robust` (no explanation), `es` and `es_robust`, `bertscore_f1`, `bleurt`.
     """
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     authors, robust = _parse(row)
     values = {"correct": float(authors.label == LABELS[row.sample.data["label"]])}
     for suffix, answer in (("", authors), (ROBUST, robust)):
@@ -125,10 +123,10 @@ BENCHMARK: Final = BenchmarkDefinition(
     similarity=_similarity,
     expected=lambda row: (row.sample.data["label"],),
     predictions_reader=READER,
-    people=lazy(__package__, "people.human.VfluteHumanBaseline"),
+    people=lazy(__package__, "people.VfluteHumanBaseline"),
     metrics=lazy(__package__, "metrics.reduce_scores"),
-    paired_metrics=lazy(__package__, "metrics.paired_metrics"),
+    measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
-    figures=lazy(__package__, "figures.make_figures"),
-    item_lists=lazy(__package__, "item_lists.item_lists"),
+    figures=lazy(__package__, "tables.make_figures"),
+    item_lists=lazy(__package__, "metrics.item_lists"),
 )

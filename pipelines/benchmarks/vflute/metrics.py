@@ -24,15 +24,14 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from pipelines.benchmarks.item_lists import ItemList, listed, rows_of
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Form,
     Measure,
     MetricDef,
-    compared,
     estimates,
     with_intervals,
 )
-from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.facts import (
@@ -46,7 +45,7 @@ from pipelines.benchmarks.vflute.facts import (
     TASK,
 )
 from pipelines.benchmarks.vflute.prompts import template_name
-from pipelines.benchmarks.vflute.source_text import label_leaks
+from pipelines.benchmarks.vflute.source_hub import label_leaks
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
 
@@ -170,15 +169,14 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
                 metrics += _curve(group)
             metrics += _baselines(group)
         metrics += [*with_intervals(estimates(_by_template(rows, samples))), *_counts(rows, samples)]
-    return [*metrics, *_setting_tests(by_setting), *length_metrics(samples.values())]
+    tests = (_setting_test(by_setting[a], by_setting[b]) for a, b in PAIRS if {a, b} <= by_setting.keys())
+    return [*metrics, *tests, *length_metrics(samples.values())]
 
 
-def paired_metrics(a: pd.DataFrame, b: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[PairedMetric]:
+def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     """Yield F1 of labels in one setting, and F1 at the thresholds where the explanations of both are scored."""
-    if not samples:
-        return iter(())
-    setting = str(a["setting"].iloc[0])
-    return compared(lambda scores, _: _measures(setting_rows(scores, setting, samples)), a, b, samples)
+    if samples:
+        yield from _measures(setting_rows(scores, str(scores["setting"].iloc[0]), samples))
 
 
 def _groups(rows: ScoredRows) -> Iterator[ScoredRows]:
@@ -261,12 +259,6 @@ def _counts(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Metric]
     yield rows.count("leaking_captions", len(leaking), len(rows), note=note)
 
 
-def _setting_tests(by_setting: Mapping[str, ScoredRows]) -> Iterator[Metric]:
-    for a, b in PAIRS:
-        if a in by_setting and b in by_setting:
-            yield _setting_test(by_setting[a], by_setting[b])
-
-
 def _setting_test(a: ScoredRows, b: ScoredRows) -> Metric:
     """Test one-sided that F1@0 of A is above that of B, over the rows that both answered or failed."""
     a, b = aligned(a, b, "sample_id")
@@ -303,3 +295,31 @@ def length_metrics(samples: Iterable[Sample]) -> Iterator[Metric]:
                     n=len(of_subset),
                     unit="count",
                 )
+
+
+_POOR: Final = 53 / 100  # an explanation score of at most this loses the point at F1@53
+
+
+def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+    """Return the list of one model, from its scores and samples by id; none where explanations were not scored."""
+    if "es" not in scores:
+        return []
+    is_poor = (scores["status"] == "ok") & (scores["correct"] == 1.0) & (scores["es"] <= _POOR)
+    items = [
+        listed(
+            row,
+            question=str(samples[row["sample_id"]].data["claim"]),
+            expected=str(samples[row["sample_id"]].data["explanation"]),
+            answer=row["answer"],
+            detail=f"explanation score {row['es']:.3f}",
+        )
+        for row in rows_of(scores[is_poor])
+    ]
+    return [
+        ItemList(
+            id="vflute_poor_explanation",
+            title="V-FLUTE: right label, poor explanation",
+            about="Counted as right by F1@0 and as wrong by F1@53: the explanation score is at most 0.53.",
+            items=items,
+        )
+    ]

@@ -9,15 +9,19 @@ from pipelines.benchmarks.validation import first_names
 from pipelines.benchmarks.vflute.facts import FULL_TEST
 from pipelines.benchmarks.vflute.source_hub import (
     EXEMPLARS,
+    FILES,
     Exemplar,
     ExemplarSelection,
     HubRow,
+    TextRow,
+    find_text_file,
     hub_claims,
     hub_files,
     hub_rows,
+    label_leaks,
+    read_rows,
     select_exemplars,
 )
-from pipelines.benchmarks.vflute.source_text import FILES, TextRow, find_text_file, label_leaks, read_rows
 from pipelines.errors import SourceError
 
 _FOLDERS: Final = ("", "images/")  # folders that the picture paths of the file may be relative to

@@ -78,8 +78,7 @@ def predict_until(
     unavailable is returned too. Raises UsageError where a benchmark has one cluster only.
     """
     context = sweep.context
-    until = context.spec.until
-    assert until is not None
+    until = Until.parse(context.spec.until or "")
     runs = _benchmark_runs(sweep, plans)
     unavailable: dict[str, str] = {}
     with clip_sharing(sweep.cluster, plans, context.spec.models) as clips, closing(HeldReplicas(clips)) as held:

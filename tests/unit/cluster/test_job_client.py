@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -97,6 +98,21 @@ def test_request_to_a_starting_head_is_retried(
     assert kind.orders[-1]["runtime_env"]["env_vars"] == {"SEEN": "1"}
     assert kind.orders[-1]["runtime_env"]["worker_process_setup_hook"] == "a.b"
     assert "accepts no jobs yet" in caplog.text
+
+
+@pytest.mark.parametrize(("level", "is_shown"), [(logging.WARNING, False), (logging.INFO, True)])
+def test_lines_of_rays_client_are_shown_with_verbose_alone(
+    head: tuple[str, type[Head]], tmp_path: Path, caplog: pytest.LogCaptureFixture, level: int, is_shown: bool
+) -> None:
+    caplog.set_level(level)
+    caplog.handler.setLevel(logging.NOTSET)  # as a terminal's handler, which shows all that a logger lets through
+    logger = logging.getLogger("ray")  # whose records reach no handler of the root
+    logger.addHandler(caplog.handler)
+    try:
+        JobClient(head[0]).submit(order(tmp_path))
+    finally:
+        logger.removeHandler(caplog.handler)
+    assert any(record.name.startswith("ray.") for record in caplog.records) is is_shown
 
 
 def test_head_that_never_accepts_a_job_is_reported(

@@ -232,8 +232,8 @@ _BOMB = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] *
 models.yaml:1: model 'a': unknown key 'input' in price; the nearest known key is 'input_per_million'""",
         ),
         (
-            "a:\n  engine: random\n  fault_injection: {anser: x}",
-            "models.yaml:3: model 'a': unknown key 'anser' in fault_injection; the nearest known key is 'answer'",
+            "a:\n  engine: scripted\n  fault_injection: {cal_s: x}",
+            "models.yaml:3: model 'a': unknown key 'cal_s' in fault_injection; the nearest known key is 'call_s'",
         ),
         (
             "a:\n  engine: random\n  chat_format: odd",

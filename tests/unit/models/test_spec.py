@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from models.entry_fields import FaultInjection
 from models.fingerprint import answer_fingerprint, content_fingerprint, resolved_revision
 from models.spec import ModelSpec
 
@@ -74,7 +73,7 @@ def test_fingerprint_ignores_speed_place_and_price() -> None:
         price={"input_per_million": 1, "output_per_million": 2},
         notes="x",
         seed=3,
-        fault_injection={"answer": "A"},
+        answer="A",
     )
     assert answer_fingerprint(same) == plain
 
@@ -106,8 +105,7 @@ def test_fingerprint_of_the_baseline_is_seed_and_fixed_answer() -> None:
         return answer_fingerprint(ModelSpec(engine="random", **settings))
 
     assert fingerprint(seed=1) != fingerprint(seed=2)
-    assert fingerprint(fault_injection=FaultInjection(answer="A")) != fingerprint()
-    assert fingerprint(fault_injection=FaultInjection(die_after=3, reverse=True, fail_ids=("a",))) == fingerprint()
+    assert fingerprint(answer="A") != fingerprint()
 
 
 def test_revision_of_a_folder_is_its_content_hash(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from pipelines.ingest.table import ingest_table
 from pipelines.metrics.paired import least_clusters
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
 from pipelines.progress import NullProgress
 from pipelines.report.compare import compare
 from pipelines.report.scored_pair import ScoreRows
@@ -106,8 +105,7 @@ def tables(tmp_path: Path) -> RunSpec:
 
 
 def swept(spec: RunSpec, benchmark: str, limit: str | None = None, **models: ModelSpec) -> Store:
-    selection = Limit.parse(limit) if limit else None
-    run_sweep(RunSpec(data=spec.data, out=spec.out, models=models, benchmarks=(benchmark,), limit=selection))
+    run_sweep(RunSpec(data=spec.data, out=spec.out, models=models, benchmarks=(benchmark,), limit=limit or None))
     return Store(spec.out)
 
 

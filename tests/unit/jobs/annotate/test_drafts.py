@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.annotate.create import form_page
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.human import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from tests.support.browser import CHROMIUM, browser
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from jobs.annotate.create import draw, draw_id, form_page
-from pipelines.benchmarks.people.annotation import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
+from pipelines.benchmarks.human import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 
 
 def item(name: str, **strata: str) -> AnnotationItem:

@@ -13,7 +13,7 @@ import typer
 
 from jobs.cli.main import app, run
 from jobs.finetune.spec import VARIANTS
-from jobs.shared.options import LOCATIONS, names
+from jobs.shared.options import names
 from models.catalog_loader import load_models, named_models, select_models
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names, code_benchmarks
@@ -24,6 +24,11 @@ LISTED = ("benchmarks", "models", "settings")
 USERS = re.compile(r"(s3://BUCKET/\w+|[A-Z][A-Z_]*(\.\w+)?)")
 MADE = {"data", "out"}
 """What the examples of `ingest` and `run` write, and others read."""
+LOCATIONS = {
+    *("baseline", "column_map", "columns", "data", "eee", "evil", "folder", "fresh", "history", "like", "models_file"),
+    *("out", "out_a", "out_b", "output", "policy", "predictions", "prompts", "source", "summary", "suspects", "to"),
+    "uri",
+}
 WRITES = {"to", "folder"}
 """Parameters that name what the command itself writes, besides `out` of those below."""
 WRITERS = ("generate", "finetune", "demo")
@@ -73,7 +78,7 @@ CHECKS: Mapping[str, Callable[[Any], object]] = {
     "benchmarks": check_benchmarks,
     "benchmark": check_benchmarks,
     "paper": check_benchmarks,
-    "conditions": lambda value: [Condition.parse(name) for name in names(value)],
+    "stress": lambda value: [Condition.parse(name) for name in names(value)],
     "variant": lambda value: VARIANTS[value],
     "what": LISTED.index,
 }
@@ -102,7 +107,7 @@ def test_names_in_an_example_exist(name: str) -> None:
 def test_files_in_an_example_are_made_by_another_or_in_capitals(name: str) -> None:
     given = values(name)
     writes = WRITES | ({"out"} if name.partition(" ")[0] in WRITERS else set())
-    for parameter in {*LOCATIONS} & {*given} - writes:
+    for parameter in LOCATIONS & {*given} - writes:
         value = given[parameter]
         for place in value if isinstance(value, list | tuple) else [value] if value else []:
             assert str(place) in MADE or USERS.fullmatch(str(place)), f"{parameter}: {place}"

@@ -12,7 +12,6 @@ from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.stopping.until import Until
 from tests.support.requests import target_of
 
 TARGET = target_of(
@@ -111,7 +110,7 @@ def test_plan_counts_what_an_engine_pays_for_again(
 
 def test_plan_of_a_run_that_may_stop_says_that_it_is_the_whole(capsys: pytest.CaptureFixture[str]) -> None:
     models = {"m": ModelSpec(engine="random")}
-    spec = RunSpec(models=models, benchmarks=("vague",), data="d", out="o", until=Until.parse("ranking"))
+    spec = RunSpec(models=models, benchmarks=("vague",), data="d", out="o", until="ranking")
     for until, is_said in ((spec.until, True), (None, False)):
         plan_table.show_plan(replace(spec, until=until), {"m": [ModelPlan(target=TARGET)]}, as_json=False)
         assert ("--until ranking: this is the whole plan" in capsys.readouterr().out) is is_said

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
-from jobs.finetune.flags import FinetuneFlags
+from jobs.finetune.options import FinetuneOptions
 from jobs.finetune.spec import build_finetune_spec
 from pipelines.errors import UsageError
 from tests.support.checkpoint_folder import write_checkpoint
 
-FLAGS = FinetuneFlags(benchmark="vflute", variant="vf", data="data", out="out")
+FLAGS = FinetuneOptions(benchmark="vflute", variant="vf", data="data", out="out")
 
 
 @pytest.mark.parametrize(("variant", "epochs"), [("vf", 3), ("vf-no-image", 10), ("evil", 1), ("evil+vf", 2)])
@@ -40,7 +40,7 @@ def test_entries_have_the_catalogs_names() -> None:
 
 @pytest.mark.parametrize("missing", ["batch_size", "lora_rank"])
 def test_no_setting_is_left_at_its_default_for_want_of_its_flag(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(FinetuneFlags, missing)
+    monkeypatch.delattr(FinetuneOptions, missing)
     with pytest.raises(AttributeError, match=missing):
         build_finetune_spec(FLAGS)
 

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from jobs.generate.command import generate
-from jobs.shared.options import normalize_arguments, with_common_flags
+from jobs.shared.options import as_command, normalize_arguments
 from models.messages import Text
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.answers import judge
@@ -26,7 +26,7 @@ from pipelines.storage.store import Store
 
 def run(*arguments: str) -> None:
     app = typer.Typer()
-    app.command()(with_common_flags(generate))
+    app.command()(as_command(generate))
     app.command("other")(lambda: None)  # a command alone would go without its name
     app(args=normalize_arguments(["generate", *arguments]), standalone_mode=False)
 

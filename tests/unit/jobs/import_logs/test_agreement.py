@@ -56,7 +56,7 @@ def our_verdict(data: str, name: str, row: dict[str, Any]) -> ReadVerdict:
     dataset = Dataset.open(Store(data), name)
     sample = next(sample for sample in dataset.samples() if sample.sample_id == row["sample_id"])
     identity = {key: row[key] for key in ("model", "task", "setting", "variant", "output")}
-    reading = benchmark(name).read(Row(request_id="", sample=sample, status="ok", **identity))
+    reading = benchmark(name).reading(Row(request_id="", sample=sample, status="ok", **identity))
     return ReadVerdict(correct=reading.values["correct"], answer=reading.answer, rule=reading.rule)
 
 

@@ -13,7 +13,6 @@ from jobs.nightly.history import History, Pair
 from jobs.nightly.run import due_pairs
 from pipelines.errors import ModelUnavailableError
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
 from tests.unit.jobs.nightly.cases import EARLIER, NOW, random
 
 
@@ -46,7 +45,7 @@ def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path) -> None:
     assert reasons(models={"m": random(seed=7)}) == ["changed: model"]
     assert reasons(models={"m": random(generation={"temperature": 1.0})}) == ["changed: model"]
     assert reasons(judges=(("j", random()),)) == ["changed: judge"]
-    assert reasons(limit=Limit.parse("3")) == ["changed: cells"]
+    assert reasons(limit="3") == ["changed: cells"]
     assert reasons(settings=("1-frame",)) == ["changed: cells"]
     assert reasons(models={"m": random(), "new": random()}) == ["", "new"]
     assert reasons(address="127.0.0.1:1", out=str(tmp_path / "elsewhere")) == [""]

@@ -32,6 +32,7 @@ from models.errors import DeviceFailedError
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text
 from models.spec import ModelSpec
 from pipelines.media.decoder import Decoder
+from tests.support.scripted_engine import scripted
 
 SPEC = ModelSpec(engine="random")
 DECODER = Decoder(max_image_pixels=MAX_PIXELS)
@@ -252,7 +253,7 @@ def test_keys(header: str | None, *, may: bool) -> None:
 
 
 def test_batch_is_answered_in_order_and_a_failure_affects_one_request() -> None:
-    spec = ModelSpec(engine="random", fault_injection={"answer": "A", "reverse": True, "drop_every": 3})
+    spec = scripted(reverse=True, drop_every=3)
     chats = [read(spec, messages=[{"role": "user", "content": f"question {i}"}]) for i in range(4)]
     outcomes = asyncio.run(ModelReplica("m", spec).answer(chats))
     assert len(outcomes) == 4
@@ -269,7 +270,7 @@ def test_unavailable_model_is_reported_to_every_request(tmp_path) -> None:
 
 
 def test_replica_whose_device_failed_answers_no_more_and_asks_to_be_replaced() -> None:
-    model = ModelReplica("m", ModelSpec(engine="random", fault_injection={"cuda_error_on": "poison"}))
+    model = ModelReplica("m", scripted(cuda_error_on="poison"))
     model.check_health()
     (poison,) = asyncio.run(model.answer([read(messages=[{"role": "user", "content": "poison"}])]))
     (other,) = asyncio.run(model.answer([read()]))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import io
 import json
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +17,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jobs.serve import http_api
-from jobs.serve.chat_api import Bounds, ChatRequest
+from jobs.serve.chat_api import BadRequestError, Bounds, ChatRequest
 from jobs.serve.http_api import OpenAIApi
 from jobs.shared.auth import key_hash
 from models.messages import Answer, Failure
@@ -143,6 +145,34 @@ def test_pictures_of_requests_that_wait_take_bounded_memory(monkeypatch: pytest.
     start = time.monotonic()
     assert asyncio.run(send_all()) == [200, 200, 200]
     assert time.monotonic() - start > 0.85, "each waits for the memory of the one before"
+
+
+def test_refused_body_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = list[weakref.ref[BadRequestError]]()
+
+    def refusal() -> BadRequestError:
+        error = BadRequestError("no")
+        errors.append(weakref.ref(error))
+        return error
+
+    def refuse(*_: object, **__: object) -> ChatRequest:
+        raise refusal()
+
+    async def send(_: object) -> None:
+        pass
+
+    async def ask() -> None:
+        application = api(Model())
+        await application(scope(), receiver(json.dumps(body()).encode()), send)
+        application.close()
+
+    monkeypatch.setattr(http_api, "read_chat", refuse)
+    gc.disable()
+    try:
+        asyncio.run(ask())
+        assert [error() for error in errors] == [None]
+    finally:
+        gc.enable()
 
 
 def scope() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The address at which an endpoint listens, and its bounds by flags."""
+"""The address at which an endpoint listens, and its bounds by options."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from jobs.serve.chat_api import Bounds
+from jobs.serve.options import ServeOptions
 from jobs.serve.run import _bounds, _listening, is_loopback
-from jobs.shared.flags import ServeFlags
 from pipelines.errors import UsageError
 
 HOST = "127.0.0.1"
@@ -29,9 +29,9 @@ def test_host_that_is_not_here_is_refused() -> None:
 
 
 def test_bounds_are_those_of_the_flags() -> None:
-    assert _bounds(ServeFlags(model="m")) == Bounds()
-    flags = ServeFlags(model="m", max_pictures=1, max_total_pixels=2, max_messages=3, max_body_mib=4, timeout_s=5.0)
-    assert _bounds(flags) == Bounds(pictures=1, pixels=2, messages=3, body_bytes=4 << 20, timeout_s=5.0)
+    assert _bounds(ServeOptions(model="m")) == Bounds()
+    options = ServeOptions(model="m", max_pictures=1, max_total_pixels=2, max_messages=3, max_body_mib=4, timeout_s=5.0)
+    assert _bounds(options) == Bounds(pictures=1, pixels=2, messages=3, body_bytes=4 << 20, timeout_s=5.0)
 
 
 def test_loopback() -> None:

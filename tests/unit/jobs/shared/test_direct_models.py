@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
-from jobs.shared.flags import SweepFlags
 from jobs.shared.model_checks import checked_model
+from jobs.shared.options import RunOptions
 from jobs.shared.spec_builder import build_run_spec, validate_remote_flags
 from models.errors import UnknownModelError
 from models.fingerprint import answer_fingerprint
@@ -22,16 +22,16 @@ URL = "http://127.0.0.1:9/v1#org/served"
 
 
 @pytest.fixture
-def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SweepFlags:
+def flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunOptions:
     """A sweep of a folder in the working directory."""
     monkeypatch.chdir(tmp_path)
     write_checkpoint(tmp_path / "my-checkpoint")
-    return SweepFlags(models="./my-checkpoint", benchmarks="vague", data="data", out="out", dry_run=True)
+    return RunOptions(models=("./my-checkpoint",), benchmarks=("vague",), data="data", out="out", dry_run=True)
 
 
-def test_models_judges_and_captioners_are_given_alike(flags: SweepFlags, tmp_path: Path) -> None:
+def test_models_judges_and_captioners_are_given_alike(flags: RunOptions, tmp_path: Path) -> None:
     spec = build_run_spec(
-        replace(flags, models=f"random,./my-checkpoint,{HUB}", judge=[URL], captioner=[f"./my-checkpoint,{HUB}"])
+        replace(flags, models=("random", "./my-checkpoint", HUB), judge=URL, captioner=f"./my-checkpoint,{HUB}")
     )
     assert list(spec.models) == ["random", "my-checkpoint", "Qwen2.5-VL-3B-Instruct"]
     assert spec.models["my-checkpoint"].model == str(tmp_path / "my-checkpoint")
@@ -39,18 +39,18 @@ def test_models_judges_and_captioners_are_given_alike(flags: SweepFlags, tmp_pat
     assert [name for name, _ in spec.captioners] == ["my-checkpoint", "Qwen2.5-VL-3B-Instruct"]
 
 
-def test_model_is_trusted_by_the_word_that_gives_it_or_by_its_name(flags: SweepFlags) -> None:
+def test_model_is_trusted_by_the_word_that_gives_it_or_by_its_name(flags: RunOptions) -> None:
     for word in ("./my-checkpoint", "my-checkpoint"):
-        assert build_run_spec(replace(flags, trust_remote_code=word)).models["my-checkpoint"].trust_remote_code
+        assert build_run_spec(replace(flags, trust_remote_code=(word,))).models["my-checkpoint"].trust_remote_code
     with pytest.raises(UnknownModelError, match="--trust-remote-code: unknown model 'other'"):
-        build_run_spec(replace(flags, trust_remote_code="org/other"))
+        build_run_spec(replace(flags, trust_remote_code=("org/other",)))
 
 
-def test_other_weights_in_the_folder_are_another_model(flags: SweepFlags, tmp_path: Path) -> None:
+def test_other_weights_in_the_folder_are_another_model(flags: RunOptions, tmp_path: Path) -> None:
     first = answer_fingerprint(build_run_spec(flags).models["my-checkpoint"])
     assert (
         answer_fingerprint(
-            build_run_spec(replace(flags, models=str(tmp_path / "my-checkpoint"))).models["my-checkpoint"]
+            build_run_spec(replace(flags, models=(str(tmp_path / "my-checkpoint"),))).models["my-checkpoint"]
         )
         == first
     )
@@ -58,7 +58,7 @@ def test_other_weights_in_the_folder_are_another_model(flags: SweepFlags, tmp_pa
     assert answer_fingerprint(build_run_spec(flags).models["my-checkpoint"]) != first
 
 
-def test_folder_that_cannot_be_loaded_ends_a_run_with_3_before_ray_starts(flags: SweepFlags, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_loaded_ends_a_run_with_3_before_ray_starts(flags: RunOptions, tmp_path: Path) -> None:
     (tmp_path / "my-checkpoint" / "model.safetensors").write_text(POINTER)
     flags = replace(flags, dry_run=False)
     with pytest.raises(
@@ -66,7 +66,7 @@ def test_folder_that_cannot_be_loaded_ends_a_run_with_3_before_ray_starts(flags:
     ):
         build_run_spec(flags)
     with pytest.raises(UsageError, match="2 of the named models cannot run:"):  # a missing folder is a wrong flag
-        build_run_spec(replace(flags, models="./my-checkpoint,./absent"))
+        build_run_spec(replace(flags, models=("./my-checkpoint", "./absent")))
     with pytest.raises(ModelUnavailableError, match="is a pointer of git-lfs"):
         checked_model("./my-checkpoint", [])
     assert "my-checkpoint" in build_run_spec(replace(flags, dry_run=True)).models
@@ -104,12 +104,12 @@ def test_every_command_takes_a_folder(
     assert "as in http://127.0.0.1:9/v1#MODEL" in capsys.readouterr().err
 
 
-def test_job_on_another_machine_takes_no_relative_folder(flags: SweepFlags, tmp_path: Path) -> None:
+def test_job_on_another_machine_takes_no_relative_folder(flags: RunOptions, tmp_path: Path) -> None:
     for word in ("./my-checkpoint", "~/my-checkpoint"):
-        for relative in (replace(flags, models=word), replace(flags, models="random", judge=[word])):
+        for relative in (replace(flags, models=(word,)), replace(flags, models=("random",), judge=word)):
             with pytest.raises(UsageError, match="my-checkpoint: a job runs in a folder of its own on another machine"):
                 validate_remote_flags(relative)
-    there = ",".join([str(tmp_path / "on-the-cluster"), HUB, URL, "s3://bucket/tuned"])
+    there = (str(tmp_path / "on-the-cluster"), HUB, URL, "s3://bucket/tuned")
     assert list(validate_remote_flags(replace(flags, models=there))) == [
         *("on-the-cluster", "Qwen2.5-VL-3B-Instruct", "served", "tuned")
     ]

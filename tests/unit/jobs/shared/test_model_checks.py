@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.shared.flags import SweepFlags
+from jobs.cli.run import ReportOptions
 from jobs.shared.model_checks import ModelChecks, checked_model, runnable_models
+from jobs.shared.options import RunOptions
 from jobs.shared.spec_builder import build_run_spec, external_spec, validate_remote_flags
 from models.entry_fields import Unsupported
 from models.errors import UnknownModelError
@@ -108,15 +109,15 @@ def test_withdrawn_judge_is_not_evaluated_with_a_group() -> None:
 
 
 @pytest.mark.parametrize("group", ["all", "open", "paper:maia", "fits:80GB"])
-def test_flags_for_names_alone_refuse_a_group(flags: SweepFlags, group: str) -> None:
+def test_flags_for_names_alone_refuse_a_group(flags: RunOptions, group: str) -> None:
     with pytest.raises(UnknownModelError, match=f"MODEL {group}: that is a group; name models"):
         checked_model(group, [])
     for field, flag in (("judge", "--judge"), ("captioner", "--captioner")):
-        named = replace(flags, models="random", **{field: [group]})
+        named = replace(flags, models=("random",), **{field: group})
         for build in (build_run_spec, validate_remote_flags):
             with pytest.raises(UnknownModelError, match=f"{flag} {group}: that is a group; name models"):
                 build(named)
-    trusting = replace(flags, models="random", trust_remote_code=[group])
+    trusting = replace(flags, models=("random",), trust_remote_code=(group,))
     with pytest.raises(UnknownModelError, match=f"--trust-remote-code {group}: that is a group"):
         build_run_spec(trusting)
 
@@ -140,7 +141,7 @@ def test_word_that_is_no_model_is_unknown() -> None:
 
 
 @pytest.fixture
-def flags(tmp_path: Path) -> SweepFlags:
+def flags(tmp_path: Path) -> RunOptions:
     """A sweep of a model without key, by its name."""
     file = tmp_path / "models.yaml"
     file.write_text(
@@ -148,27 +149,30 @@ def flags(tmp_path: Path) -> SweepFlags:
         "broken: {engine: transformers, model: a/b, unsupported: {reason: No code., runs_with: an endpoint.}}\n"
         "with-code: {engine: vllm, model: a/b, remote_code: true}\n"
     )
-    return SweepFlags(models="paid", models_file=[file], benchmarks="vague", data="data", out="out")
+    return RunOptions(models=("paid",), models_file=(file,), benchmarks=("vague",), data="data", out="out")
 
 
-def test_stages_after_the_answers_need_no_key_of_the_models(flags: SweepFlags) -> None:
+def test_stages_after_the_answers_need_no_key_of_the_models(flags: RunOptions) -> None:
     with pytest.raises(UsageError, match="ABSENT_KEY"):
         build_run_spec(flags, ("predict",))
     assert set(build_run_spec(flags, ("score",)).models) == {"paid"}
     assert set(build_run_spec(flags, ("report",)).models) == {"paid"}
-    judged = replace(flags, judge=["paid"], models="random")
+    judged = replace(flags, judge="paid", models=("random",))
     for build in (build_run_spec, external_spec):
         with pytest.raises(UsageError, match="ABSENT_KEY"):
             build(judged) if build is external_spec else build_run_spec(judged, ("score",))
-    assert build_run_spec(judged, ("report",)).judges == ()
+    reported = ReportOptions(
+        models=("random",), judge="paid", models_file=flags.models_file, benchmarks=("vague",), data="data", out="out"
+    )
+    assert build_run_spec(reported, ("report",)).judges == ()
 
 
-def test_job_elsewhere_is_refused_for_what_is_known_here(flags: SweepFlags) -> None:
+def test_job_elsewhere_is_refused_for_what_is_known_here(flags: RunOptions) -> None:
     assert set(validate_remote_flags(flags)) == {"paid"}
     with pytest.raises(UsageError, match="2 of the named models cannot run") as caught:
-        validate_remote_flags(replace(flags, models="paid,broken,with-code"))
+        validate_remote_flags(replace(flags, models=("paid", "broken", "with-code")))
     assert "paid" not in str(caught.value)
-    assert "with-code" in validate_remote_flags(replace(flags, models="with-code", trust_remote_code="with-code"))
-    assert "broken" not in validate_remote_flags(replace(flags, models="all"))
+    assert "with-code" in validate_remote_flags(replace(flags, models=("with-code",), trust_remote_code=("with-code",)))
+    assert "broken" not in validate_remote_flags(replace(flags, models=("all",)))
     with pytest.raises(UsageError, match="model 'paid': --cost-limit needs its price"):
-        validate_remote_flags(replace(flags, cost_limit="5"))
+        validate_remote_flags(replace(flags, cost_limit=5.0))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import typer
@@ -15,10 +14,10 @@ from jobs.cli.compare import compare as compare_command
 from jobs.cli.main import app, run
 from jobs.cli.run import run as run_command
 from jobs.serve.command import serve as serve_command
-from jobs.shared.options import LOCATIONS, PAIRS, names, row_of, with_common_flags
+from jobs.shared.options import RunOptions, as_command, names
 from jobs.view.command import view as view_command
 from models.spec import ModelSpec
-from tests.support.paths import ROOT
+from pipelines.flags import flag_of
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def taken(command: Callable[..., int], folder: Path, text: str) -> dict[str, obj
     """Return the values that a command gets when the file holds all of them."""
     flag_values: dict[str, object] = {}
     app = typer.Typer()
-    spied = app.command()(with_common_flags(command))
+    spied = app.command()(as_command(command))
     assert callable(spied)
     (folder / "c.yaml").write_text(text)
     inner = typer.main.get_command(app)
@@ -77,7 +76,7 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
     assert (flags["models"], flags["benchmarks"]) == ("2026-13-45", "maia,mate")
     assert (flags["data"], flags["out"]) == (str(tmp_path / "2026-01-02"), str(tmp_path / "1e3"))
     assert (flags["limit"], flags["sample_ids"]) == ("1:30", ["010", "1_0"])
-    assert (flags["prompt_versions"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
+    assert (flags["prompt_version"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
     assert not flags["scorers"]
     flags = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
     assert (flags["model"], flags["port"], flags["idle_s"], flags["no_key"]) == ("random", 80, 1.5, True)
@@ -155,16 +154,19 @@ def test_locations_of_a_cluster_are_no_folders_beside_the_file(
     assert f"{named}: a job runs in a folder of its own on another machine" in capsys.readouterr().err
 
 
-def test_every_parameter_that_is_a_path_is_known_as_one() -> None:
-    root: Any = typer.main.get_command(app)
-    missing = set()
-    for command in (*root.commands.values(), *root.commands["export"].commands.values()):
-        for parameter in command.params:
-            kind = (command.callback.__annotations__ if command.callback else {}).get(parameter.name, "")
-            is_path = "Path" in str(kind) or re.search(r"s3://|older|--out of|YAML|location", parameter.help or "")
-            if is_path and parameter.name not in (*LOCATIONS, *PAIRS, "config", "model"):  # a model may be a name
-                missing.add(parameter.name)
-    assert missing == set()
+def test_every_path_in_a_configuration_file_begins_in_its_folder(tmp_path: Path) -> None:
+    commands: Any = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    for command in (*commands.pop("export").commands.values(), *commands.values()):
+        named = r"s3://|older|--out of|YAML|location"
+        paths = [each for each in command.params if re.search(named, each.help or "") and each.name != "config"]
+        ours = [each for each in paths if (command.name, each.name) not in (("submit", "data"), ("submit", "out"))]
+        keys = {each.opts[0].removeprefix("--") for each in ours} - {"human", "model", "scorer"}
+        (tmp_path / "c.yaml").write_text("".join(f"{key}: x\n" for key in keys))
+        context = typer.Context(command)
+        (config,) = (each for each in command.params if each.name == "config")
+        config.callback(context, config, tmp_path / "c.yaml")
+        values = [value[0] if isinstance(value, list) else value for value in (context.default_map or {}).values()]
+        assert values == [f"{tmp_path}/x"] * len(keys), command.name
 
 
 def test_missing_options_are_named_all_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,21 +218,12 @@ def test_address_in_a_store_is_refused_where_a_local_path_is_needed(
     assert not list(tmp_path.iterdir())
 
 
-def test_every_row_of_the_table_of_flags_is_of_a_command() -> None:
-    root = typer.main.get_command(app)
-    commands = {**root.commands, **root.commands["export"].commands}  # type: ignore[attr-defined]
-    takers = {(parameter.name, name) for name, command in commands.items() for parameter in command.params}
-    rows = list(csv.DictReader((ROOT / "jobs/shared/flags.csv").read_text().splitlines()))
-    keys = [(row["parameter"], command) for row in rows for command in row["commands"].split() or [""]]
-    assert len({*keys}) == len(keys)
-    assert [key for key in keys if not (key in takers or (not key[1] and key[0] in {name for name, _ in takers}))] == []
-    assert all(row["help"] for row in rows)
-
-
 def test_help_of_batches_names_every_engine_that_has_them() -> None:
     entries = [kind for kind in ModelSpec.__subclasses__() if kind.batch_builder]
     engines = [engine for entry in entries for engine in get_args(entry.model_fields["engine"].annotation)]
-    assert [engine for engine in engines if engine not in row_of("batch", "run")["help"]] == []
+    flag = flag_of(get_type_hints(RunOptions, include_extras=True)["batch"])
+    assert flag
+    assert [engine for engine in engines if engine not in flag.help] == []
 
 
 @pytest.mark.parametrize("command", ["report", "score"])

@@ -12,34 +12,36 @@ from typing import Any
 import pytest
 
 from jobs.cli.main import run
-from jobs.shared.flags import SweepFlags
 from jobs.submit.package import entrypoint, stage
 from models.environment import read_variables
 from models.errors import MissingSecretError
+from pipelines.plan.options import SweepOptions
 from tests.support.paths import ROOT
 
 SECRETS = (".env", ".env.local", "prod.env", "ray_token", "key.pem", "secrets/openai", "jobs/.env", "data/x.parquet",
            "clip.mp4", "checkpoint/model.safetensors", ".aws/credentials")  # fmt: skip
 
 
-def flags(**more: Any) -> SweepFlags:
-    return SweepFlags(models="random", benchmarks="maia", data="s3://b/data", out="s3://b/o p", **more)
+def flags(**more: Any) -> SweepOptions:
+    return SweepOptions(models=("random",), benchmarks=("maia",), data="s3://b/data", out="s3://b/o p", **more)
 
 
 def test_job_command_repeats_the_flags(tmp_path: Path) -> None:
     models = tmp_path / "my models.yaml"
-    line = entrypoint(flags(models_file=[models], sample_ids=["a'b", "c"], prompts=tmp_path, judge=None))
+    line = entrypoint(
+        flags(models_file=(models,), sample_ids=("a'b", "c"), prompts=tmp_path, judge=None), verbose=False
+    )
     assert shlex.split(line) == [
-        *("sh", "submitted/start.sh", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/data"),
-        *("--out", "s3://b/o p", "--judge-checks", "0", "--fail-on-error", "true", "--seed", "42", "--repeats", "1"),
-        *("--sample-id", "a'b", "--sample-id", "c"),
+        *("sh", "submitted/start.sh", "--benchmarks", "maia", "--data", "s3://b/data", "--out", "s3://b/o p"),
+        *("--sample-id", "a'b", "--sample-id", "c", "--judge-checks", "0", "--fail-on-error", "true", "--seed", "42"),
+        *("--repeats", "1", "--models", "random"),
         *("--models-file", "submitted/models-0-my_models.yaml", "--prompts", "submitted/prompts"),
     ]
 
 
 def test_flags_without_a_value_are_sent_only_where_they_are_set() -> None:
-    assert "--batch" not in shlex.split(entrypoint(flags()))
-    assert shlex.split(entrypoint(flags(batch=True)))[14:] == ["--batch", "--seed", "42", "--repeats", "1"]
+    assert "--batch" not in shlex.split(entrypoint(flags(), verbose=False))
+    assert shlex.split(entrypoint(flags(batch=True), verbose=False))[-3:] == ["--models", "random", "--batch"]
 
 
 def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_package_holds_code_tables_and_named_files_only(tmp_path: Path) -> None:
     (tmp_path / "prompts" / "maia" / "v1.txt").write_text("x")
     (tmp_path / "prompts" / "maia" / "note.env").write_text("KEY=1")
     sent = tmp_path / "sent"
-    stage(flags(models_file=[models], prompts=tmp_path / "prompts"), sent, code="here")
+    stage(flags(models_file=(models,), prompts=tmp_path / "prompts"), sent, code="here")
     names = {path.relative_to(sent).as_posix() for path in sent.rglob("*") if path.is_file()}
     for package in ("cluster", "jobs", "models", "pipelines"):
         code = [*(ROOT / package).rglob("*.py"), *(ROOT / package).rglob("templates/*.*")]
@@ -72,8 +74,8 @@ def test_human_files_are_sent_and_those_in_a_store_are_named(tmp_path: Path) -> 
     people.mkdir()
     (people / "labels.csv").write_text("id,annotator,label\n")
     (people / "names-of-annotators.txt").write_text("private")
-    human = [f"vflute={people}", f"vflute={people / 'labels.csv'}", "maia=s3://b/people"]
-    line = shlex.split(entrypoint(flags(human=human)))
+    human = (f"vflute={people}", f"vflute={people / 'labels.csv'}", "maia=s3://b/people")
+    line = shlex.split(entrypoint(flags(human=human), verbose=False))
     assert line[-6:] == [
         *("--human", "vflute=submitted/people-0", "--human", "vflute=submitted/people-1.csv"),
         *("--human", "maia=s3://b/people"),
@@ -89,7 +91,7 @@ def test_human_files_are_sent_and_those_in_a_store_are_named(tmp_path: Path) -> 
 def test_image_with_the_code_gets_only_the_named_files(tmp_path: Path) -> None:
     models = tmp_path / "m.yaml"
     models.write_text("mine: {engine: random}\n")
-    stage(flags(models_file=[models]), tmp_path / "sent", code="image")
+    stage(flags(models_file=(models,)), tmp_path / "sent", code="image")
     names = {p.relative_to(tmp_path / "sent").as_posix() for p in (tmp_path / "sent").rglob("*") if p.is_file()}
     assert names == {"submitted/models-0-m.yaml", "submitted/start.sh"}
 

@@ -8,10 +8,11 @@ import pytest
 
 from models.engines import build_engine
 from models.engines.base import Engine
-from models.entry_fields import FaultInjection, Limits
+from models.entry_fields import Limits
 from models.spec import ModelSpec
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import EndpointRequest, Status, always
+from tests.support.scripted_engine import scripted
 from tests.unit.models.engines.contract import BAD, EngineContract
 from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
@@ -25,7 +26,7 @@ class TestRandom(EngineContract):
 
     @pytest.fixture
     def failing(self) -> Iterator[Engine]:
-        engine = build_engine("random", ModelSpec(engine="random", fault_injection=FaultInjection(fail_ids=("bad",))))
+        engine = build_engine("random", scripted(fail_ids=("bad",)))
         yield engine
         engine.close()
 
@@ -33,7 +34,7 @@ class TestRandom(EngineContract):
 class TestRandomInReverse(TestRandom):
     @pytest.fixture
     def engine(self) -> Iterator[Engine]:
-        engine = build_engine("random", ModelSpec(engine="random", fault_injection=FaultInjection(reverse=True)))
+        engine = build_engine("random", scripted(reverse=True))
         yield engine
         engine.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import html
 import json
 import time
@@ -96,6 +97,8 @@ def test_records_hold_no_key() -> None:
         ("https://h/compatible-mode/v1beta/openai", None),
         ("http://u:pass@h:8000/v1", "http://***@h:8000/v1"),
         ("http://h/t/tok-planted-91/v1", "http://h/t/sha256-d6dc2962/v1"),
+        ("http://h/k/Zq7Xw2/v1", f"http://h/k/sha256-{hashlib.sha256(b'Zq7Xw2').hexdigest()[:8]}/v1"),
+        ("http://h/Mistral-7/gpt-4/2024/v1", None),
         ("http://h/v1?x=tok-planted-91", "http://h/v1?x=sha256-d6dc2962"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.benchmarks.csv_rows import MAX_FIELD_CHARS, CsvRows
 from pipelines.benchmarks.human import csv_rows, over_long_rows
-from pipelines.benchmarks.vflute.people.authors_files import READER
+from pipelines.benchmarks.vflute.authors_files import READER
 
 LONG = "x" * (MAX_FIELD_CHARS + 1)
 

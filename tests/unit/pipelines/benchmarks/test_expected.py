@@ -42,7 +42,7 @@ def _is_read(cell: TaskSetting) -> bool:
 def test_grader_accepts_expected_answers(name: str, tmp_path: Path) -> None:
     graded = set()
     for row in rows_of(name, tmp_path):
-        reading = benchmark(name).read(row)
+        reading = benchmark(name).reading(row)
         assert reading.answer, (row.task, row.setting, row.output)
         if "correct" in reading.values:
             assert reading.values["correct"] == 1.0, (row.task, row.setting, row.variant, row.output)

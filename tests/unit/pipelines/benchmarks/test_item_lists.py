@@ -11,8 +11,8 @@ import pandas as pd
 from pipelines.benchmarks.item_lists import ItemList, ListedItem
 from pipelines.benchmarks.maia.item_lists import item_lists as maia_lists
 from pipelines.benchmarks.mate.error_analysis import item_lists as mate_lists
-from pipelines.benchmarks.vague.item_lists import item_lists as vague_lists
-from pipelines.benchmarks.vflute.item_lists import item_lists as vflute_lists
+from pipelines.benchmarks.vague.metrics import item_lists as vague_lists
+from pipelines.benchmarks.vflute.metrics import item_lists as vflute_lists
 from pipelines.report.model import ModelItems
 from pipelines.report.pages.items import SHOWN, item_files, shown_requests
 from tests.support import maia_rows, mate_scenes, vague_rows, vflute_rows

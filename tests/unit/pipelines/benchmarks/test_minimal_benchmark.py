@@ -39,8 +39,6 @@ def prompts(query: PromptInput) -> Iterator[Prompt]:
 
 def read_answer(row: Row) -> Reading:
     """Read the number; accuracy is the mean of the value `correct`."""
-    if row.status != "ok":
-        return Reading(answer=None, rule=row.status)
     answer = (row.output or "").strip()
     return Reading(answer=answer, rule="text", values={"correct": float(answer == row.sample.data["result"])})
 
@@ -101,7 +99,7 @@ def scores(samples: Mapping[str, Sample]) -> pd.DataFrame:
             )  # fmt: skip
             identity = {"sample_id": sample.sample_id, "task": "sum", "setting": setting, "status": row.status}
             columns = {"subset": "", "category": sample.category, "cluster": ""}
-            rows.append({**identity, **columns, **BENCHMARK.read(row).values})
+            rows.append({**identity, **columns, **BENCHMARK.reading(row).values})
     return pd.DataFrame(rows)
 
 

@@ -18,7 +18,7 @@ from pipelines.plan.prune import GRACE, OBSOLETE, prune_plans
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit, SampleSelection
+from pipelines.plan.selection import SampleSelection
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import to_parquet
@@ -112,13 +112,13 @@ def test_plan_that_is_needed_again_waits_anew(spec: RunSpec, clock: list[datetim
 
 def test_plans_of_all_entries_stay(spec: RunSpec, clock: list[datetime]) -> None:
     """Another model, other samples of another task, and data that is absent today leave the plans in use."""
-    sweep(replace(spec, tasks=("vsv",), limit=Limit.parse("2")))
-    sweep(replace(spec, tasks=("oevqa",), limit=Limit.parse("1")))
-    sweep(replace(spec, tasks=("oevqa",), models={"b": ModelSpec(engine="random", seed=1)}, limit=Limit.parse("3")))
+    sweep(replace(spec, tasks=("vsv",), limit="2"))
+    sweep(replace(spec, tasks=("oevqa",), limit="1"))
+    sweep(replace(spec, tasks=("oevqa",), models={"b": ModelSpec(engine="random", seed=1)}, limit="3"))
     before = files(spec)
     assert indices(before) == 3
     clock.append(START + 2 * GRACE)
-    sweep(replace(spec, tasks=("oevqa",), models={"b": ModelSpec(engine="random", seed=1)}, limit=Limit.parse("3")))
+    sweep(replace(spec, tasks=("oevqa",), models={"b": ModelSpec(engine="random", seed=1)}, limit="3"))
     assert files(spec) == before
     assert {cell["model"] for cell in status_rows(spec.out)[1]} == {"a", "b"}
 

@@ -10,6 +10,7 @@ import pytest
 from pipelines.benchmarks import benchmark
 from pipelines.errors import StoreError, UsageError
 from pipelines.json_records import dump_checked
+from pipelines.plan.options import SweepOptions
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import (
@@ -27,7 +28,6 @@ from pipelines.plan.run_manifest import (
     record_work,
     save_run,
 )
-from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.store import Store
 from tests.support.paths import GOLDEN
@@ -57,7 +57,7 @@ ENTRY = ManifestEntry(
     other_prompt_sets=(PromptSet(name="default", versions={}, cells=(FRAME,)),),
 )
 FULL = RunManifest(
-    sweep=SweepRecord(command=("vlmsweep", "/tmp/\udc80"), data="data", judge="j,k", cost_limit=2.0),
+    sweep=SweepOptions(command=("vlmsweep", "/tmp/\udc80"), data="data", judge="j,k", cost_limit=2.0),
     models={"m": {"engine": "random", "revision": ""}},
     scorers={"org/b": RecordedScorer(model="org/b", revision="a" * 40, requested_revision="main")},
     datasets={"maia": RecordedDataset(fingerprint="f")},

@@ -1,24 +1,23 @@
-"""Small jobs of the guessing model and of endpoints run in the driver, with the rows that a cluster would give."""
+"""Jobs of the guessing model and of endpoints run in the driver, with the rows that a cluster would give."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cluster.lazy import open_cluster
-from models.entry_fields import FaultInjection, Replicas
+from models.entry_fields import Replicas
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
 from pipelines.predict import executor, unit_runner
+from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.cost_tracker import CostTracker
-from pipelines.predict.executor import fits_in_process, run_in_process
+from pipelines.predict.executor import run_in_process
 from pipelines.predict.records import AnsweredUnit, Job, Receipt
 from pipelines.predict.stage import model_job, predict
 from pipelines.predict.status import StatusWriter
@@ -32,7 +31,7 @@ GUESSING = ModelSpec(engine="random")
 
 
 def run_spec(data: str, out: Path, spec: ModelSpec = GUESSING) -> RunSpec:
-    return RunSpec(data=data, out=str(out), models={"m": spec}, benchmarks=("maia",), limit=Limit(last=4))
+    return RunSpec(data=data, out=str(out), models={"m": spec}, benchmarks=("maia",), limit="4")
 
 
 def job_of(data: str, out: Path, spec: ModelSpec = GUESSING) -> Job:
@@ -76,24 +75,7 @@ def test_device_is_in_the_rows_the_receipt_and_the_runs_record(maia_data: str, t
     assert PREDICTIONS.names.index("device") > PREDICTIONS.names.index("repairs")
 
 
-def test_only_small_jobs_of_an_engine_that_cannot_die_stay_in_the_driver(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = job_of(maia_data, tmp_path)
-    assert fits_in_process(job)
-    assert not fits_in_process(
-        replace(job, spec=ModelSpec(engine="random", fault_injection=FaultInjection(die_after=3)))
-    )
-    endpoint = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1/v1")
-    assert fits_in_process(replace(job, spec=endpoint))
-    several = endpoint.model_copy(update={"replicas": Replicas(max=2)})
-    assert not fits_in_process(replace(job, spec=several))
-    assert not fits_in_process(replace(job, spec=ModelSpec(engine="transformers", model="m")))
-    monkeypatch.setattr(executor, "MAX_REQUESTS", 1)
-    assert not fits_in_process(job)
-
-
-def test_predict_starts_no_cluster_for_a_small_job(
+def test_predict_starts_no_cluster_for_an_engine_that_needs_no_isolation(
     maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
@@ -111,6 +93,32 @@ def test_endpoint_is_asked_here_and_its_connections_are_closed(maia_data: str, t
         planned = sum(unit.requests for unit in job.units)
         assert len(endpoint.requests) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("endpoint of")]
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_each_replica_of_an_endpoint_asks_concurrently(maia_data: str, tmp_path: Path, replicas: int) -> None:
+    threads = set[str]()
+    with ScriptedEndpoint(always("A")) as endpoint:
+        spec = ModelSpec(engine="openai", model="m", base_url=endpoint.base_url, replicas=Replicas(max=replicas))
+        job, receipts = job_of(maia_data, tmp_path, spec), list[Receipt]()
+        started = threading.Barrier(replicas, timeout=60)
+
+        def on_receipt(receipt: Receipt) -> None:
+            receipts.append(receipt)
+
+        class Meeting(AttemptTracker):
+            def begin(self, unit: str) -> tuple[int, dict[str, str]]:
+                if threading.current_thread().name not in threads:
+                    threads.add(threading.current_thread().name)
+                    started.wait()
+                return super().begin(unit)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(executor, "_NotedAttempts", lambda _: Meeting())
+            run_in_process(job, on_receipt)
+        assert len(job.units) >= replicas == len(threads)
+        planned = sum(unit.requests for unit in job.units)
+        assert len(endpoint.requests) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
 
 
 def test_endpoint_that_is_away_makes_its_model_unavailable(

@@ -16,9 +16,9 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import StoreError, UsageError
+from pipelines.plan.options import SweepOptions
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
-from pipelines.plan.run_spec import SweepRecord
 from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import CellCount
 from pipelines.rendering.formats import to_csv, to_latex
@@ -68,7 +68,7 @@ def spec_of(model: str) -> dict[str, Any]:
 def cells_of(
     entry: ManifestEntry, result: EntryResults, spec: Mapping[str, Any], judge: str = "", scorers: Sequence[str] = ()
 ) -> list[ReproductionCell]:
-    run = RunManifest(entries=(entry,), models={entry.model: spec}, sweep=SweepRecord(scorers=tuple(scorers)))
+    run = RunManifest(entries=(entry,), models={entry.model: spec}, sweep=SweepOptions(scorers=tuple(scorers)))
     return reproduction_cells(run, [result], {entry.benchmark: judge})
 
 

@@ -42,7 +42,7 @@ def read(name: str, reply: str) -> tuple[str | None, str | None]:
         "output": reply,
     }
     row = row_of(raw, cast("ScoringContext", context))
-    return row.output, definition.read(row).answer
+    return row.output, definition.reading(row).answer
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from pipelines.errors import StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
-from pipelines.plan.selection import Limit
 from pipelines.schemas import SCORES
 from pipelines.score.stage import score_parts
 from pipelines.storage.parts import read_part, to_parquet
@@ -29,7 +28,7 @@ def spec(maia_data: str, tmp_path: Path) -> RunSpec:
         out=str(tmp_path),
         models={"m": ModelSpec(engine="random")},
         benchmarks=("maia",),
-        limit=Limit(last=24),
+        limit="24",
     )
     run_sweep(spec, stages=[Stage.PREDICT])
     return spec

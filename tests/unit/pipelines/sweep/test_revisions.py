@@ -13,7 +13,7 @@ from models.errors import UnknownRevisionError
 from models.fingerprint import answer_fingerprint, is_unpinned
 from models.spec import ModelSpec
 from pipelines.plan.run_manifest import RecordedScorer, RunManifest
-from pipelines.plan.run_spec import RunSpec, ScorerSpec, Stage
+from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.sweep.record import model_fields
 from pipelines.sweep.revisions import keep_revisions, pin_newest, pin_revisions, recorded_scorers
 from tests.support.hub import COMMITS, LocalHub
@@ -55,7 +55,7 @@ def sweep(
         benchmarks=("maia",),
         judges=(("j", judge),) if judge else (),
         address=address,
-        scorers=tuple(map(ScorerSpec.parse, scorers)),
+        scorers=scorers,
         default_scorers=default_scorers,
     )
 

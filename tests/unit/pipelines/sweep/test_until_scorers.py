@@ -12,7 +12,6 @@ import pytest
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec, Stage
-from pipelines.plan.stopping.until import Until
 from pipelines.predict.records import HeldReplicas
 from pipelines.score import part_scorer, text_scorers
 from pipelines.storage.parts import read_part
@@ -64,7 +63,7 @@ def test_default_scorers_compare_each_text_once_where_a_killed_run_is_resumed(
         benchmarks=("maia",),
         tasks=("oevqa",),
         settings=("1-frame",),
-        until=Until.parse("ci<=0.001"),
+        until="ci<=0.001",
     )
     with pytest.raises(KeyboardInterrupt):
         run_sweep(spec)
@@ -78,6 +77,6 @@ def test_default_scorers_compare_each_text_once_where_a_killed_run_is_resumed(
     assert len(compared) == first + second == len(scores)
     assert all(dict(row["values"])["bertscore"] == 0.5 for row in scores)
     content = {info.path: out.get(info.path) for info in out.list("scores", "*.parquet")}
-    run_sweep(replace(spec, until=Until.parse("ci<=0.002")), stages=(Stage.PREDICT, Stage.SCORE))
+    run_sweep(replace(spec, until="ci<=0.002"), stages=(Stage.PREDICT, Stage.SCORE))
     assert len(compared) == first + second
     assert {path: out.get(path) for path in content} == content

@@ -75,10 +75,12 @@ class TestRetries:
             assert kinds(at.ask(*many(3))) == ["answer"] * 3
         assert asked_for == delayed
 
-    @pytest.mark.parametrize(("seconds", "minutes"), [(LONGEST_WAIT_S + 1, "11"), (86_400, "1,440")])
-    def test_retry_after_beyond_the_maximum_fails_and_says_how_long(self, seconds: float, minutes: str) -> None:
+    @pytest.mark.parametrize(
+        ("seconds", "pause"), [(LONGEST_WAIT_S + 1, "11 min"), (86_400, "1,440 min"), (1e300, "more than a year")]
+    )
+    def test_retry_after_beyond_the_maximum_fails_and_says_how_long(self, seconds: float, pause: str) -> None:
         with rig([{"status": 429, "retry_after": str(seconds), "message": "come back tomorrow"}]) as at:
-            text = f"come back tomorrow; it asks for a pause of {minutes} min, and a run waits 10 at most"
+            text = f"come back tomorrow; it asks for a pause of {pause}, and a run waits 10 min at most"
             assert at.ask_one("Hi") == Failure(type="http_429", message=text)
             assert len(at.endpoint.requests) == 1
             assert at.time.slept == []

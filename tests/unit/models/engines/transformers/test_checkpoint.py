@@ -49,6 +49,14 @@ def test_folder_without_safetensors_is_reported(folder: Path, tmp_path: Path) ->
         TransformersEngine(spec_of(copy))
 
 
+def test_package_that_only_one_architecture_needs_is_named(
+    checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformers.models.smolvlm.processing_smolvlm.num2words", None)
+    with pytest.raises(EngineUnreachableError, match=r"`num2words` is required .*; what SmolVLM needs is in vlmsweep"):
+        TransformersEngine(spec_of(checkpoint_of("smolvlm")))
+
+
 def test_pickles_at_the_hub_are_refused_without_advice_that_no_entry_can_follow() -> None:
     from_transformers = OSError(
         "org/m does not appear to have a file named model.safetensors or model.safetensors.index.json and thus cannot "

@@ -142,17 +142,6 @@ def test_unimodal_rules_reject_unusable_scores(scores: tuple[list[float], list[f
             rule(*scores)
 
 
-@given(ANSWERS)
-def test_readers_accept_any_text_and_are_deterministic(raw: str) -> None:
-    for a, b in ((NO_UMBRELLAS, UMBRELLAS), (TO_DOOR, TO_BENCH), (raw, raw[::-1])):
-        reading = read_letter(raw, a, b)
-        assert reading.letter in {"A", "B", None}
-        assert reading == read_letter(raw, a, b)
-    assert read_verdict(raw) in {True, False, None}
-    assert read_verdict(raw) is read_verdict(raw)
-    assert read_oevqa(raw) == read_oevqa(raw).strip()
-
-
 @given(
     st.one_of(
         st.text(alphabet=" \t\n\r\u00a0\u200b\ufeff"),

@@ -50,7 +50,7 @@ def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
     rows = []
     for index, pair in enumerate(pairs):
         prediction = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
-        reading = MAIA.read(prediction)
+        reading = MAIA.reading(prediction)
         rows.append(
             {
                 "sample_id": SAMPLE.sample_id,
@@ -91,7 +91,7 @@ def test_unimodal_prompts_are_bare_statements_without_a_clip() -> None:
 
 @pytest.mark.parametrize(("pair", "right"), [((-2.8, -3.3), 1.0), ((-3.1, -2.9), 0.0), ((-3.0, -3.0), 0.0)])
 def test_read_answer_takes_the_likelier_statement(pair: tuple[float, float], right: float) -> None:
-    reading = MAIA.read(row(0, logprobs_to_text(pair, (7, 9))))
+    reading = MAIA.reading(row(0, logprobs_to_text(pair, (7, 9))))
     letter = draw_ts_letter(42, "video1", "Sentiment_A", 0)
     assert reading.values["correct"] == right
     assert reading.answer == (letter if right else {"A": "B", "B": "A"}[letter])
@@ -100,7 +100,7 @@ def test_read_answer_takes_the_likelier_statement(pair: tuple[float, float], rig
 
 @pytest.mark.parametrize("output", ["A", "", json.dumps({"logprobs": [-1.0]}), json.dumps([1]), json.dumps({})])
 def test_read_answer_counts_unreadable_scores_as_wrong(output: str) -> None:
-    reading = MAIA.read(row(0, output))
+    reading = MAIA.reading(row(0, output))
     assert (reading.answer, reading.values["correct"]) == (None, 0.0)
 
 

@@ -97,7 +97,7 @@ class TestAnswers:
         _, parsed = parse_row(kinds[task], "", setting, tuple(TASKS))
         assert not isinstance(parsed, str), parsed
         sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [parsed.as_data()]})
-        reading = BENCHMARK.read(
+        reading = BENCHMARK.reading(
             Row(
                 request_id="r",
                 sample=sample,

@@ -165,11 +165,6 @@ def test_steps_of_an_example_from_text_to_picture() -> None:
     assert line.endswith('has the shape cube. {"answer": "cube"}')
 
 
-def test_steps_are_refused_for_unimodal_tasks() -> None:
-    with pytest.raises(ValueError, match="txt2txt"):
-        prompts.build_prompt(B, ask("txt2txt", "name", "rotation"), cot=True)
-
-
 def test_examples_on_random_pools_are_distinct_and_never_the_question() -> None:
     pool = pointer_pool(B, TEXTUAL)
     for seed in range(50):

@@ -12,7 +12,6 @@ from pipelines.benchmarks.mate import error_analysis as analysis
 from pipelines.benchmarks.mate import scene as links
 from pipelines.benchmarks.mate import scene as scenes
 from pipelines.benchmarks.mate.answers import judge, read_strict
-from tests.support.mate_error_summary import OverlapSummary, out_of_scene
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "mate"
@@ -184,9 +183,6 @@ class TestLinking:
         assert ["+".join(names) for names in link.smallest] == row["smallest"]
         assert links.link_category(link) == row["category"]
 
-    def test_golden_file_holds_every_linking_vector(self) -> None:
-        assert {row["vector"] for row in golden("linking")} == set(range(31, 42))
-
     def test_linking_equals_brute_force_on_a_thousand_scenes(self) -> None:
         rng = random.Random(11)
         for _ in range(1000):
@@ -221,11 +217,6 @@ class TestLinking:
 class TestAnalysis:
     ROWS = golden("overlap")
 
-    def overlaps(self) -> list[analysis.Overlap]:
-        return [
-            analysis.overlap(SCENES[row["scene"]], question_of(row), read_strict(row["output"])) for row in self.ROWS
-        ]
-
     @pytest.mark.parametrize("row", ROWS, ids=row_name)
     def test_published_answers(self, row: dict[str, Any]) -> None:
         scene, question = SCENES[row["scene"]], question_of(row)
@@ -235,45 +226,6 @@ class TestAnalysis:
         overlap = analysis.overlap(scene, question, verdict.answer)
         assert overlap.label == row["overlap"]
         assert (overlap.closer is None) is (row["named"] is None)
-
-    def test_published_counts(self) -> None:
-        summary = OverlapSummary(tuple(self.overlaps()))
-        assert summary.counts == {"4": 1, "3": 1, "2": 3, "1": 3, "0": 1, "-": 3}
-        assert summary.closer() == (4, 7)
-        assert [summary.closer(labels=(label,)) for label in ("3", "2", "1", "0")] == [(1, 1), (1, 3), (2, 3), (1, 1)]
-        assert summary.closer("depth", ("3", "2", "1", "0")) == (8, 8)
-        horizontal = [summary.closer("horizontal", (label,)) for label in ("3", "2", "1", "0")]
-        assert horizontal == [(1, 1), (1, 3), (2, 3), (1, 1)]
-        assert summary.closer("alone", ("3", "2", "1", "0")) == (2, 8)
-        assert summary.correct_given_noncoord_match == 1 / 2
-        assert summary.noncoord_mismatch == 7 / 12
-
-    def test_published_out_of_scene_errors(self) -> None:
-        rows = []
-        for row in self.ROWS:
-            scene, question = SCENES[row["scene"]], question_of(row)
-            verdict = judge(row["output"], question.gold(scene))
-            rows.append((verdict.exact_match, analysis.in_scene(verdict.answer, scene, row["target"])))
-        summary = out_of_scene(rows)
-        assert (summary.errors, summary.outside) == (11, 2)
-        assert summary.share == pytest.approx(0.182, abs=5e-4)
-        assert sum(correct for correct, _ in rows) == 1
-
-    def test_the_shares_of_the_published_figure(self) -> None:
-        counts: dict[analysis.OverlapLabel, int] = {"4": 585, "3": 346, "2": 105, "1": 49, "0": 12, "-": 27}
-        rows = [analysis.Overlap(label, None) for label, count in counts.items() for _ in range(count)]
-        summary = OverlapSummary(tuple(rows))
-        assert summary.counts == counts
-        assert summary.correct_given_noncoord_match == pytest.approx(0.63, abs=0.005)
-        assert summary.noncoord_mismatch == pytest.approx(0.148, abs=5e-4)
-
-    def test_measures_without_rows_are_none(self) -> None:
-        assert out_of_scene([(True, True)]).share is None
-        empty = OverlapSummary(())
-        assert empty.correct_given_noncoord_match is None
-        assert empty.noncoord_mismatch is None
-        assert empty.closer() == (0, 0)
-        assert empty.counts == dict.fromkeys(analysis.OVERLAP_LABELS, 0)
 
     @pytest.mark.parametrize("output", ['{"answer": true}', '{"answer": [true, 0, 0]}', '{"answer": 10}'])
     def test_an_answer_of_another_type_names_no_object(self, output: str) -> None:
@@ -317,6 +269,3 @@ class TestAnalysis:
     )
     def test_chance(self, target: str, gold: Any, expected: float) -> None:
         assert analysis.chance(SCENES["B"], target, gold) == pytest.approx(expected)
-
-    def test_mean_chance_of_a_unique_value_over_three_to_ten_objects(self) -> None:
-        assert sum(1 / count for count in range(3, 11)) / 8 == pytest.approx(0.1786, abs=5e-5)

@@ -30,9 +30,7 @@ def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def paired_tests(name: str, rows: Sequence[Mapping[str, Any]], samples: Mapping[str, Sample] | None = None) -> Any:
     """Return the tests of a benchmark's metrics by metric, task, subset and category."""
-    paired_metrics = benchmark(name).paired_metrics
-    assert paired_metrics is not None
-    metrics = list(paired_metrics(*frames(rows), samples or {}))
+    metrics = list(benchmark(name).paired_metrics(*frames(rows), samples or {}))
     tests = {(m.metric, m.task, m.subset, m.category): m.test() for m in metrics}
     assert len(tests) == len(metrics)
     return tests

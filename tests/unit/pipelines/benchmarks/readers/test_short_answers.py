@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from random import Random
+from time import process_time
 
 import pytest
 
@@ -163,6 +164,12 @@ def test_edit_distance_equals_a_plain_table() -> None:
             for j, second in enumerate(b, start=1):
                 row.append(min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (first != second)))
         assert edit_distance(a, b) == row[-1], difflib.ndiff([a], [b])
+
+
+def test_anls_of_a_long_answer_takes_no_time() -> None:
+    start = process_time()
+    assert anls("½" * 100_000, ["a red ball"] * 10) == 0.0
+    assert process_time() - start < 0.3
 
 
 def test_anls_and_vqa_accuracy_by_hand() -> None:

@@ -47,11 +47,6 @@ def test_golden_replies(row: dict[str, object]) -> None:
     assert clean_reply(str(row["raw"])) == (row["text"], tuple(row["dropped"]))
 
 
-def test_golden_replies_are_many_and_of_all_kinds() -> None:
-    assert len(ROWS) >= 200
-    assert {name for row in ROWS for name in row["dropped"]} == set(DROPPED)
-
-
 @pytest.mark.parametrize("token", ["</s>", "<|im_end|>", "<end_of_turn>", "<|endoftext|>", "<|eot_id|>"])
 @pytest.mark.parametrize("letter", ["A", "B"])
 def test_a_chat_token_behind_a_letter_loses_no_letter(token: str, letter: str) -> None:

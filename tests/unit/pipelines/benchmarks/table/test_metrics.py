@@ -32,7 +32,7 @@ def metrics(definition: TableDefinition, rows: Sequence[Row]) -> dict[tuple[str,
     benchmark = table_benchmark(definition)
     columns = []
     for scored in rows:
-        reading = benchmark.read(scored)
+        reading = benchmark.reading(scored)
         columns.append(
             {
                 "sample_id": scored.sample.sample_id,

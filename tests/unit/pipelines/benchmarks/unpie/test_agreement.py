@@ -12,8 +12,8 @@ import pytest
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Sample
-from pipelines.benchmarks.unpie.agreement import translation_agreement
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
+from pipelines.benchmarks.unpie.metrics import translation_agreement
 from tests.support.unpie_rows import (
     cell,
     in_order,

@@ -137,14 +137,6 @@ def test_read_grounding_returns_one_line_and_is_idempotent(raw: str) -> None:
     assert exact_match(raw, raw).normalised == bool(reading.text)
 
 
-@given(ANSWERS, st.sampled_from(LANGUAGES))
-def test_read_translation_returns_one_line_and_is_deterministic(raw: str, language: Language) -> None:
-    reading = read_translation(raw, language, "The baker was broke.")
-    assert reading == read_translation(raw, language, "The baker was broke.")
-    assert reading.text == " ".join(reading.text.split())
-    assert reading.text or not reading.flags
-
-
 @given(
     SENTENCES,
     st.sampled_from(LANGUAGES),
@@ -156,29 +148,6 @@ def test_read_translation_reads_the_whole_tagged_sentence(
 ) -> None:
     raw = before + TAGGED[language].format(sentence) + after
     assert read_translation(raw, language, "").text == sentence
-
-
-@given(ANSWERS)
-def test_read_judge_returns_yes_no_or_none(raw: str) -> None:
-    assert read_judge(raw) is read_judge(raw)
-    assert read_judge(raw) in {True, False, None}
-
-
-@given(EMPTY, ANSWERS)
-def test_readers_return_nothing_for_empty_text(raw: str, thought: str) -> None:
-    for text in (raw, f"{raw}<think>{thought.replace('</think>', '')}"):
-        assert read_grounding(text) == GroundingReading("", ())
-        assert exact_match(text, "").normalised is False
-        assert read_judge(text) is None
-        for language in LANGUAGES:
-            assert read_translation(text, language, "") == TranslationReading("", ())
-
-
-@pytest.mark.parametrize("refusal", REFUSALS)
-def test_readers_take_no_answer_from_a_refusal(refusal: str) -> None:
-    assert read_judge(refusal) is None
-    assert exact_match(refusal, "buoys") == ExactMatch(normalised=False, strict=False)
-    assert "refusal" in read_translation(refusal, "de", "").flags
 
 
 @given(SENTENCES)

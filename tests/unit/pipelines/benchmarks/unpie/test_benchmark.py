@@ -12,11 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Notice, RawSample, Rejection
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.benchmarks.unpie.column_map import Columns, shape_of
 from pipelines.benchmarks.unpie.download import PictureError
+from pipelines.benchmarks.unpie.files import Columns, shape_of
 from pipelines.benchmarks.unpie.pictures import PictureLoader
 from pipelines.benchmarks.unpie.source import read_unpie
 from pipelines.errors import SourceError
@@ -56,10 +55,6 @@ def notices(items: list[Any]) -> list[str]:
 
 def rejected(items: list[Any]) -> list[tuple[str, str]]:
     return [(item.item, item.reason) for item in items if isinstance(item, Rejection)]
-
-
-def test_registry_finds_unpie() -> None:
-    assert benchmark("unpie") is BENCHMARK
 
 
 def test_ingest_reads_the_distributed_form(tmp_path: Path) -> None:

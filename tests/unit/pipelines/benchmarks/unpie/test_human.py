@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.people.comparison import agreement_table
+from pipelines.benchmarks.people import agreement_table
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from tests.support import unpie_rows
 from tests.support.people_results import values

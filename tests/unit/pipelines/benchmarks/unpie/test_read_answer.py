@@ -47,19 +47,19 @@ def test_strict_match_takes_the_reply_as_generated(reply: str, normalised: float
     pun = pictured()
     output, dropped = clean_reply(reply)  # as before any benchmark reads a reply
     row = prediction(replace(pun, data={**pun.data, "phrase": "dough"}), "grounding", "vlm", output=output)
-    values = BENCHMARK.read(replace(row, dropped=dropped)).values
+    values = BENCHMARK.reading(replace(row, dropped=dropped)).values
     assert (values["correct"], values["strict"]) == (normalised, strict)
 
 
 def test_translation_without_scorer_has_no_verdict() -> None:
     row = prediction(pictured(), "disambiguation", "vlm", "de/0", output="Das Brot.")
-    assert "correct" not in BENCHMARK.read(row).values
-    assert BENCHMARK.read(replace(row, output="")).values == {"correct": 0.0}
-    reading = BENCHMARK.read(replace(row, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
+    assert "correct" not in BENCHMARK.reading(row).values
+    assert BENCHMARK.reading(replace(row, output="")).values == {"correct": 0.0}
+    reading = BENCHMARK.reading(replace(row, given={"bertscore_0": 0.9132, "bertscore_1": 0.887}))
     assert reading.values["correct"] == 1.0
     assert reading.values["margin"] == pytest.approx(0.0262)
     assert reading.values["tie"] == 0.0
-    tie = BENCHMARK.read(replace(row, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004}))
+    tie = BENCHMARK.reading(replace(row, variant="de/1", given={"bertscore_0": 0.9, "bertscore_1": 0.9000004}))
     assert (tie.values["correct"], tie.values["tie"]) == (0.0, 1.0)
 
 
@@ -96,7 +96,7 @@ def test_judge_question_has_the_original_before_the_candidate() -> None:
 def test_verdict_by_rule_needs_no_judge(output: str, accepted: bool) -> None:
     row = prediction(pictured(), "reconstruction", "lm", "de/0", output=output)
     assert BENCHMARK.judge.ask(row, TEXTS) is accepted
-    reading = BENCHMARK.read(replace(row, verdict=Verdict(state="ok", accepted=accepted)))
+    reading = BENCHMARK.reading(replace(row, verdict=Verdict(state="ok", accepted=accepted)))
     assert "judged_by_rule" in reading.flags
     assert reading.values["accepted"] == float(accepted)
 
@@ -107,22 +107,15 @@ def test_only_answers_of_reconstruction_are_judged() -> None:
     assert BENCHMARK.judge.ask(replace(row, task="disambiguation"), TEXTS) is None
 
 
-@pytest.mark.parametrize("status", ["error", "excluded"])
-def test_row_without_answer_has_no_values(status: str) -> None:
-    for task, variant in (("grounding", ""), ("disambiguation", "de/0"), ("reconstruction", "de/0")):
-        row = prediction(pictured(), task, "vlm", variant, status=status, output=None)
-        assert BENCHMARK.read(row).values == {}
-
-
 def test_accepted_follows_the_state_of_the_verdict() -> None:
     row = prediction(pictured(), "reconstruction", "vlm", "de/0", output="A pun.")
     states = {"ok": 1.0, "invalid": 0.0, "failed": None, "absent": None}
     for state, expected in states.items():
-        reading = BENCHMARK.read(replace(row, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
+        reading = BENCHMARK.reading(replace(row, verdict=Verdict(state=state, accepted=True)))  # type: ignore[arg-type]
         assert reading.values.get("accepted") == expected
         assert "judged_by_rule" not in reading.flags
 
 
 def test_truncated_answers_are_flagged() -> None:
     row = prediction(pictured(), "grounding", "lm", output="kneaded", finish_reason="length")
-    assert BENCHMARK.read(row).flags == ("truncated",)
+    assert BENCHMARK.reading(row).flags == ("truncated",)

@@ -12,9 +12,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
-from pipelines.report.render import render
-from tests.support.measured import numbers_of
+from pipelines.report.model import METRIC_KEYS
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar
@@ -271,16 +269,3 @@ def test_make_tables_without_our_rows_shows_the_paper() -> None:
     assert dict(zip(bars.categories, vlm.values, strict=True))["GPT-4"] == 0.579
     names = [table.id for table in BENCHMARK.tables(results_of("unpie", nothing, PUBLISHED))]
     assert names == ["unpie_table4", "unpie_table5", "unpie_table6", *STATIC]
-
-
-def test_report_renders_tables_and_figures(ours: pd.DataFrame) -> None:
-    part = BenchmarkSection(
-        name="unpie",
-        title="UNPIE",
-        headline=BENCHMARK.headline,
-        tables=tuple(BENCHMARK.tables(results_of("unpie", ours, PUBLISHED))),
-        figures=tuple(BENCHMARK.figures(results_of("unpie", ours, PUBLISHED))),
-    )
-    files = render(ReportData(metrics=numbers_of(ours), benchmarks=(part,)))
-    assert any(str(name).endswith("unpie_table6.csv") for name in files)
-    assert any(str(name).endswith("unpie_kinds_grounding.svg") for name in files)

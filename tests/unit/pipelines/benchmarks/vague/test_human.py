@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.benchmarks.human import HumanInputs
-from pipelines.benchmarks.people.comparison import agreement_table, parsed_answers
+from pipelines.benchmarks.people import agreement_table, parsed_answers
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from tests.support import vague_rows
 from tests.support.people_results import values

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import math
-
 import pytest
 
 from pipelines.benchmarks.records import Metric, Sample
@@ -54,40 +51,12 @@ def test_reduce_counts_the_worked_answers() -> None:
     assert metric_of(metrics, "count_letter", category="B/A").value == 1
 
 
-def test_reduce_gives_full_scores_to_perfect_answers() -> None:
-    metrics = reduced(items(30, 10), perfect, similarity_scores={"bertscore_f1": 1.0, "bertscore_f1_rescaled": 1.0})
-    for subset, size in (("", 40), ("VCR", 30), ("Ego4D", 10)):
-        accuracy = metric_of(metrics, "accuracy", subset=subset)
-        assert (accuracy.value, accuracy.n) == (1.0, size)
-        assert [accuracy.ci_low, accuracy.ci_high] == pytest.approx(share_ends([1.0] * size, range(size)))
-        assert metric_of(metrics, "count_correct", subset=subset).value == size
-        assert metric_of(metrics, "delta_vs_lm", subset=subset).value == 0.0
-        for name in ("bleu1", "bleu1_noopener", "bleu1_corpus", "bert_f1", "bert_f1_raw"):
-            assert metric_of(metrics, name, task="freeform", subset=subset).value == pytest.approx(1.0)
-        assert metric_of(metrics, "valid_count", task="freeform", subset=subset).value == size
-    assert not [metric for metric in metrics if metric.value is None]
-
-
 def test_reduce_shows_position_bias_in_letter_counts() -> None:
     metrics = reduced(items(40), lambda *_: "A", cells=MCQ)
     assert metric_of(metrics, "accuracy").value == 0.25
     for gold in "ABCD":
         assert metric_of(metrics, "count_letter", category=f"{gold}/A").value == 10
         assert metric_of(metrics, "count_letter", category=f"{gold}/B").value == 0
-
-
-def test_accuracy_of_random_guesses_is_near_chance() -> None:
-    def guess(sample: Sample, task: str, setting: str) -> str:
-        digest = hashlib.sha256(f"{sample.sample_id}{task}{setting}".encode()).digest()
-        return "ABCD"[digest[0] % 4]
-
-    metrics = reduced(items(1144, 533), guess, cells=[("mcq", "vlm")])
-    accuracy = metric_of(metrics, "accuracy")
-    assert accuracy.value == pytest.approx(0.25, abs=0.03)
-    assert accuracy.ci_low is not None
-    assert accuracy.ci_high is not None
-    assert accuracy.ci_low < 0.25 < accuracy.ci_high
-    assert accuracy.ci_high - accuracy.ci_low == pytest.approx(4 * math.sqrt(0.1875 / 1677), rel=0.1)
 
 
 def half(sample: Sample, task: str, setting: str) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from models.messages import Media, StepOutput, Text, blank
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
@@ -152,10 +151,6 @@ def test_model_calls_of_the_test_split_equal_the_estimate() -> None:
                      "label-only": 723}  # fmt: skip
 
 
-def test_benchmark_is_found_by_name() -> None:
-    assert benchmark("vflute") is BENCHMARK
-
-
 # ------------------------------------------------------------------------------------------------------------- answers
 
 
@@ -175,7 +170,7 @@ def row(
 
 
 def test_read_answer_gives_labels_and_scores() -> None:
-    read = BENCHMARK.read(row(similarity_scores={"bertscore_f1": 0.8, "bleurt": 0.5}))
+    read = BENCHMARK.reading(row(similarity_scores={"bertscore_f1": 0.8, "bleurt": 0.5}))
     assert read.answer == "entailment"
     assert read.values == {
         "correct": 1.0, "label": 1.0, "label_robust": 1.0, "empty": 0.0, "empty_robust": 0.0,
@@ -186,25 +181,19 @@ def test_read_answer_gives_labels_and_scores() -> None:
 
 def test_read_answer_omits_unknown_scores() -> None:
     for scores in ({}, {"bertscore_f1": 0.8}, {"bleurt": 0.5}, {"bertscore_f1": 0.8, "bleurt": float("nan")}):
-        assert not {"es", "es_robust"} & BENCHMARK.read(row(similarity_scores=scores)).values.keys()
+        assert not {"es", "es_robust"} & BENCHMARK.reading(row(similarity_scores=scores)).values.keys()
 
 
 def test_read_answer_omits_a_missing_label() -> None:
-    read = BENCHMARK.read(row("The cartoon is inconsistent with the claim.", label="contradiction"))
+    read = BENCHMARK.reading(row("The cartoon is inconsistent with the claim.", label="contradiction"))
     assert read.answer is None
     assert (read.values["correct"], read.values["label_robust"]) == (0.0, 0.0)
     assert "label" not in read.values
     assert read.flags == ("readings_differ",)
 
 
-def test_read_answer_gives_failed_rows_no_values() -> None:
-    read = BENCHMARK.read(row(None))
-    assert (read.answer, read.rule, dict(read.values)) == (None, "error", {})
-    assert BENCHMARK.similarity(row(None)) == []
-
-
 def test_read_answer_flags_truncated_text() -> None:
-    assert BENCHMARK.read(row("The sky", finish_reason="length")).flags == ("truncated",)
+    assert BENCHMARK.reading(row("The sky", finish_reason="length")).flags == ("truncated",)
 
 
 def test_similarity_compares_the_tidied_explanation() -> None:
@@ -228,21 +217,21 @@ def test_columns_of_an_answers_file_hold_for_both_parsers() -> None:
         "bertscore_f1",
         "bleurt",
     ]
-    assert BENCHMARK.read(row(text, similarity_scores=scores)).values["es_robust"] == 0.65
+    assert BENCHMARK.reading(row(text, similarity_scores=scores)).values["es_robust"] == 0.65
 
 
 def test_similarity_scores_the_robust_explanation_separately() -> None:
     scores = {"bertscore_f1": 0.8, "bleurt": 0.5, "bertscore_f1_robust": 0.4, "bleurt_robust": 0.2}
-    read = BENCHMARK.read(row(similarity_scores=scores))
+    read = BENCHMARK.reading(row(similarity_scores=scores))
     assert (read.values["es"], read.values["es_robust"]) == (0.65, pytest.approx(0.3))
     half = {name: value for name, value in scores.items() if name != "bleurt_robust"}
-    assert "es_robust" not in BENCHMARK.read(row(similarity_scores=half)).values
+    assert "es_robust" not in BENCHMARK.reading(row(similarity_scores=half)).values
 
 
 def test_similarity_compares_nothing_for_label_only() -> None:
     scored_row = row("entailment", setting="label-only")
     assert BENCHMARK.similarity(scored_row) == []
-    assert "es" not in BENCHMARK.read(replace(scored_row, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
+    assert "es" not in BENCHMARK.reading(replace(scored_row, given={"bertscore_f1": 0.8, "bleurt": 0.5})).values
 
 
 def test_read_answer_removes_scene_graph_mentions_in_its_setting_only() -> None:

@@ -11,7 +11,7 @@ from pipelines.benchmarks.human import SAME_ITEMS, HumanInputs, gap_metric, huma
 from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
-from pipelines.benchmarks.vflute.people.judgement_study import parse_study, study_figures, study_tables
+from pipelines.benchmarks.vflute.people import parse_study, study_figures, study_tables
 from tests.support import vflute_rows
 from tests.support.f1_oracle import macro_f1
 from tests.support.report_results import EMPTY, results_of

@@ -11,14 +11,10 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
-from pipelines.benchmarks.vflute.figures import make_figures
 from pipelines.benchmarks.vflute.metrics import reduce_scores
-from pipelines.benchmarks.vflute.tables import make_tables
-from pipelines.rendering.formats import to_markdown
-from pipelines.report.model import METRIC_KEYS, BenchmarkSection, ReportData
-from pipelines.report.render import render
+from pipelines.benchmarks.vflute.tables import make_figures, make_tables
+from pipelines.report.model import METRIC_KEYS
 from tests.support.f1_oracle import f1_at_k
-from tests.support.measured import numbers_of
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.vflute_rows import Scored, frame, samples, whole_split
@@ -232,19 +228,6 @@ def test_figure_11_fills_the_thresholds_between_changes(figures: dict[str, Figur
     gold, labels, scores = [row.gold for row in rows], [row.label for row in rows], [row.es or 0 for row in rows]
     for index, k in enumerate(range(40, 101)):
         assert figure.series[0].values[index] == pytest.approx(f1_at_k(gold, labels, scores, k))
-
-
-def test_tables_and_figures_render(tables: dict[str, Table], figures: dict[str, Figure], ours: pd.DataFrame) -> None:
-    part = BenchmarkSection(
-        name="vflute",
-        title="V-FLUTE",
-        headline="f1_at_0",
-        tables=tuple(tables.values()),
-        figures=tuple(figures.values()),
-    )
-    files = render(ReportData(metrics=numbers_of(ours), benchmarks=(part,)))
-    assert any(name.endswith("vflute_table4.tex") for name in files)
-    assert "LLaVA-7B-eViL+VF" in to_markdown(tables["vflute_table4"])
 
 
 def test_tests_against_people_are_in_the_table_of_significance() -> None:

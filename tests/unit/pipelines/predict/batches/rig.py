@@ -11,7 +11,6 @@ from pipelines.plan.completed import repair_output
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
 from pipelines.predict.batches.runner import run_in_batches
 from pipelines.predict.records import Job, Receipt
 from pipelines.predict.stage import model_job
@@ -43,7 +42,7 @@ def job_of(
         benchmarks=("maia",),
         tasks=("vsv",),
         settings=(setting,),
-        limit=Limit(last=samples),
+        limit=str(samples),
     )
     context = SweepContext.open(run)
     plans = plan_sweep(context)["m"]

@@ -17,7 +17,6 @@ from pipelines.errors import CostLimitReachedError, DamagedPartError, ModelUnava
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import Limit
 from pipelines.predict.batches.records import BatchRecords
 from pipelines.predict.batches.runner import BatchRunner, run_in_batches, warn_of_batches
 from pipelines.predict.cost_tracker import CostTracker
@@ -321,7 +320,7 @@ def test_models_in_batches_run_at_the_same_time_without_a_cluster(
         server.on_poll = release
         spec = entry(endpoint)
         models = {"m": spec, "n": spec.model_copy(update={"model": "n-1"}), "r": ModelSpec(engine="random")}
-        run_spec = RunSpec(data=maia_data, out=str(tmp_path), models=models, benchmarks=("maia",), limit=Limit(last=2))
+        run_spec = RunSpec(data=maia_data, out=str(tmp_path), models=models, benchmarks=("maia",), limit="2")
         context = SweepContext.open(run_spec)
         plans = plan_sweep(context)
         status, costs = StatusWriter(context.out, plans), CostTracker(None)

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.plan.options import SweepOptions
 from pipelines.plan.run_manifest import RunManifest
-from pipelines.plan.run_spec import SweepRecord
 from pipelines.report.landing.judges import judgings_of
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet
@@ -43,7 +43,7 @@ def out(tmp_path: Path) -> Store:
     ],
 )
 def test_judges_have_version_and_verdicts_and_a_coin_is_named(out: Store, judge: str, sentence: str) -> None:
-    run = RunManifest(models=MODELS, sweep=SweepRecord(judge=judge))
+    run = RunManifest(models=MODELS, sweep=SweepOptions(judge=judge))
     numbers = [metric(), metric(metric="oevqa_accuracy"), metric(metric="oevqa_accuracy", category="Causal")]
     (judging,) = judgings_of(out, run, numbers)
     assert (str(judging), judging.is_doubtful) == (sentence, judge == "coin")

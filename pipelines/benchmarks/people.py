@@ -6,17 +6,26 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from statistics import fmean
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from pipelines.benchmarks.human import SAME_ITEMS, OutputKey, gap_metric, human_metric
+from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.human import (
+    SAME_ITEMS,
+    HumanBaseline,
+    HumanInputs,
+    OutputKey,
+    Reduce,
+    gap_metric,
+    human_metric,
+)
 from pipelines.benchmarks.metrics_kernel.definitions import MetricDef
 from pipelines.benchmarks.metrics_kernel.definitions import mean_of as mean_estimate
 from pipelines.benchmarks.metrics_kernel.rows import ScoredRows
-from pipelines.benchmarks.records import JUDGE_AGREEMENT, Metric, person_name
+from pipelines.benchmarks.records import JUDGE_AGREEMENT, Metric, Sample, person_name
 from pipelines.benchmarks.results import Key, Results, filled, mean_of, with_interval
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import agreement_interval, cohen_kappa, krippendorff_alpha
@@ -259,3 +268,46 @@ def may_replace(low: float | None, high: float | None, margin: float = MARGIN) -
     if low is None or high is None:
         return "undecided"
     return "yes" if low > -margin else "no" if high < -margin else "undecided"
+
+
+class FileBaseline(HumanBaseline):
+    """Comparison and table that need no more than the names of measures."""
+
+    title: ClassVar[str]
+    measures: ClassVar[Mapping[Key, str]] = {}  # measure -> the column of scores that it is the mean of
+    compared_settings: ClassVar[Sequence[str]] = ()  # of models; empty: all
+    people_columns: ClassVar[Mapping[str, Key]]  # heads and measures of the table of people's own values
+    people_settings: ClassVar[Sequence[str]]  # settings that people may have answered
+
+    def metrics(self, inputs: HumanInputs, /) -> list[Metric]:
+        """Compute each measure in each setting on the rows that people answered, with the paired gap."""
+        scores, metrics = inputs.scores, list[Metric]()
+        for setting in self.compared_settings or map(str, dict.fromkeys(scores["setting"])):
+            setting_scores = scores[scores["setting"] == setting]
+            for key, value in self.measures.items():
+                rows = shared_rows(setting_scores, inputs.people, value, task=key.task)
+                metrics += self.compare(rows, key.of("", setting))
+        return metrics
+
+    def compare(self, rows: pd.DataFrame, key: Key) -> list[Metric]:
+        """Return the metrics of one measure from `shared_rows`."""
+        return paired_metrics(rows, key)
+
+    def pooled(
+        self, scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample], reduce: Reduce, /
+    ) -> list[Metric]:
+        """Return the metrics of all people together: each one's answers are rows of their own, of the same clusters."""
+        frames: list[pd.DataFrame] = []
+        renamed: dict[str, Sample] = {}
+        for person, frame in scores.items():
+            names = [f"{person}/{name}" for name in frame["sample_id"]]
+            frames.append(frame.assign(sample_id=names))
+            for name, sample in zip(names, map(samples.__getitem__, frame["sample_id"]), strict=True):
+                renamed[name] = replace(sample, sample_id=name, cluster=sample.cluster or sample.sample_id)
+        return reduce(pd.concat(frames, ignore_index=True), renamed)
+
+    def display(
+        self, _files: Mapping[str, str], _scores: Mapping[str, Mapping[str, float]], results: Results, /
+    ) -> tuple[Sequence[Table], Sequence[Figure]]:
+        """Build the table of people's own values."""
+        return people_table(self.name, self.title, results, self.people_columns, self.people_settings), ()

@@ -1,1 +1,0 @@
-"""What benchmarks share about people: comparisons with models, and annotation forms."""

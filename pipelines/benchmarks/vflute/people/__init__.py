@@ -1,1 +1,0 @@
-"""People's work on this benchmark: baselines, files, forms."""
