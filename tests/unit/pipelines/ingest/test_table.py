@@ -28,16 +28,10 @@ from tests.support.maia_source import write_clip
 
 QUESTION_COLUMN = ColumnsFile(columns={"question": ("Frage",)})
 QUESTIONS = [
-    {
-        "id": f"q{number}",
-        "question": f"Which of {number}?",
-        "A": "one",
-        "B": "two",
-        "C": "three",
-        "answer": "ABC"[number % 3],
-    }
+    {"id": f"q{number}", "question": f"Which of {number}?", "A": "one", "B": "two", "C": "three",
+     "answer": "ABC"[number % 3]}
     for number in range(6)
-]
+]  # fmt: skip
 
 
 def picture(size: int = 40) -> bytes:
@@ -72,21 +66,16 @@ def parquet(rows: list[dict[str, Any]]) -> bytes:
 
 
 FORMS = {
-    "q.tsv": delimited(QUESTIONS, "\t"),
-    "q.csv": delimited(QUESTIONS, ","),
-    "semicolon.csv": delimited(QUESTIONS, ";"),
-    "excel.csv": f"sep=;\n{delimited(QUESTIONS, ';')}",
-    "tabs.csv": delimited(QUESTIONS, "\t"),
+    "q.tsv": delimited(QUESTIONS, "\t"), "q.csv": delimited(QUESTIONS, ","), "semicolon.csv": delimited(QUESTIONS, ";"),
+    "excel.csv": f"sep=;\n{delimited(QUESTIONS, ';')}", "tabs.csv": delimited(QUESTIONS, "\t"),
     "bom.csv": b"\xef\xbb\xbf" + delimited(QUESTIONS, ",").encode(),
     "utf16.csv": delimited(QUESTIONS, "\t").encode("utf-16"),
     "windows.csv": delimited(QUESTIONS, ",").replace("\n", "\r\n"),
     "mac.csv": delimited(QUESTIONS, ",").replace("\n", "\r"),
     "q.jsonl": "\n".join(json.dumps(row) for row in QUESTIONS),
-    "commas.jsonl": "[\n" + ",\n".join(json.dumps(row) for row in QUESTIONS) + "\n]",
-    "q.json": json.dumps(QUESTIONS),
-    "nested.json": json.dumps({"info": {"version": 1}, "questions": QUESTIONS}),
-    "q.parquet": parquet(QUESTIONS),
-}
+    "commas.jsonl": "[\n" + ",\n".join(json.dumps(row) for row in QUESTIONS) + "\n]", "q.json": json.dumps(QUESTIONS),
+    "nested.json": json.dumps({"info": {"version": 1}, "questions": QUESTIONS}), "q.parquet": parquet(QUESTIONS),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -97,11 +86,8 @@ def test_every_form_gives_the_same_samples(tmp_path: Path, name: str) -> None:
     assert [sample.sample_id for sample in stored] == [f"q{number}" for number in range(6)]
     assert [sample.data["gold"] for sample in stored] == [0, 1, 2, 0, 1, 2]
     assert stored[4].data == {
-        "question": "Which of 4?",
-        "options": ["one", "two", "three"],
-        "gold": 1,
-        "answers": ["two"],
-    }
+        "question": "Which of 4?", "options": ["one", "two", "three"], "gold": 1, "answers": ["two"],
+    }  # fmt: skip
     assert result.manifest.table is not None
     assert result.manifest.table.kind == "choice"
 

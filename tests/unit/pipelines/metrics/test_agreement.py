@@ -28,11 +28,7 @@ def test_cohen_kappa_equals_scikit_learn(rows: list[tuple[str, str, int]]) -> No
 @pytest.mark.parametrize("row", golden("agreement"), ids=row_name)
 def test_coefficients_match_golden_rows(row: dict[str, Any]) -> None:
     inputs = [row["counts"]] if row["kind"] == "fleiss" else [row["a"], row["b"]]
-    functions: dict[str, Any] = {
-        "cohen": agreement.cohen_kappa,
-        "fleiss": agreement.fleiss_kappa,
-        "phi": agreement.phi,
-    }
+    functions: dict[str, Any] = {"cohen": agreement.cohen_kappa, "fleiss": agreement.fleiss_kappa, "phi": agreement.phi}
     value = functions[row["kind"]](*inputs)
     assert value == (row["expected"] if row["expected"] is None else pytest.approx(row["expected"], abs=5e-5))
 

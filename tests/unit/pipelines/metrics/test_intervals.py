@@ -14,15 +14,7 @@ from scipy.stats import t as student
 from statsmodels.stats.proportion import proportion_confint
 
 from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.intervals import (
-    DIFFERENCE,
-    FRACTION,
-    Term,
-    interval,
-    student_p,
-    student_quantile,
-    wilson,
-)
+from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval, student_p, student_quantile, wilson
 from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends
 from tests.support.interval_simulation import Case, coverage
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name

@@ -64,10 +64,7 @@ def test_independent_right_and_wrong_rows_have_mcnemars_statistic(better: int, w
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60),
-    st.booleans(),
-)
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60), st.booleans())
 def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
     rows: list[tuple[bool, bool, int]], share: bool
 ) -> None:

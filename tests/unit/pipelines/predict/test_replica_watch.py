@@ -34,14 +34,10 @@ def test_loading_and_answered_rows_are_noted(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(watch, "_ended", Mock(wait=lambda _seconds: not boards, is_set=lambda: False))
     watch._watch()
     assert notes == [
-        "the model's process starts",
-        "the model's process imports its engine and loads the weights",
-        "loading weights, 1.00 of 4.00 GB",
-        "loading weights, 3.00 of 4.00 GB, 500 MB/s, 2 s left",
-        "the first requests are being answered",
-        "160 rows answered of units that are not stored yet",
-        "",
-    ]
+        "the model's process starts", "the model's process imports its engine and loads the weights",
+        "loading weights, 1.00 of 4.00 GB", "loading weights, 3.00 of 4.00 GB, 500 MB/s, 2 s left",
+        "the first requests are being answered", "160 rows answered of units that are not stored yet", "",
+    ]  # fmt: skip
 
 
 def test_board_is_not_asked_after_the_block(monkeypatch: pytest.MonkeyPatch) -> None:

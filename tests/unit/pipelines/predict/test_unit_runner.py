@@ -144,17 +144,11 @@ def test_receipts_survive_packing() -> None:
     cells = {("vsv", "1-frame", "ok"): 3, ("vsv", "1-frame", "error"): 1}
     receipts = [
         Receipt(
-            part="p",
-            counts=cells,
-            replica="r",
-            began=1.0,
-            ended=2.5,
-            tokens=TokenCounts(7, 2, cached=1),
-            warnings=("slow",),
-            failed=(("a", "x"),),
+            part="p", counts=cells, replica="r", began=1.0, ended=2.5, tokens=TokenCounts(7, 2, cached=1),
+            warnings=("slow",), failed=(("a", "x"),),
         ),
         Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),
-    ]
+    ]  # fmt: skip
     (row,) = pack_receipts(receipts).to_pylist()
     assert unpack_receipts(row) == receipts
 

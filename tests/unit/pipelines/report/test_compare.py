@@ -43,13 +43,9 @@ def write_output(
     """Write an output with vsv scores, one question a clip; None is a row without a score."""
     out = Store(str(folder))
     target = target_of(
-        benchmark_name="maia",
-        dataset_fingerprint="d",
-        model=model,
-        fingerprint={"revision": revision, **fingerprint},
-        task_settings=(TaskSetting("vsv", setting),),
-        seed=42,
-    )
+        benchmark_name="maia", dataset_fingerprint="d", model=model, fingerprint={"revision": revision, **fingerprint},
+        task_settings=(TaskSetting("vsv", setting),), seed=42,
+    )  # fmt: skip
     rows = [
         {
             "request_id": f"{repeat:016x}{i:016x}",
@@ -215,9 +211,7 @@ def test_other_scores_do_not_change_what_is_said_of_the_headline(tmp_path: Path)
     generator = np.random.default_rng(1)
     for model in "ab":
         change_rows(
-            out,
-            lambda row: row["values"].extend((f"other{n}", float(generator.random())) for n in range(20)),
-            model,
+            out, lambda row: row["values"].extend((f"other{n}", float(generator.random())) for n in range(20)), model
         )
     headline, *others = compare(out, None).differences
     assert ({row.family for row in others}, len(others)) == ({"other"}, 20)

@@ -18,19 +18,9 @@ from tests.support.measured import measured
 from tests.support.report_results import EMPTY, results_of
 
 LEVEL = HumanLevel(
-    task="quiz",
-    metric="accuracy",
-    subset="some",
-    settings=("seen",),
-    value=0.9,
-    n=40,
-    chance=0.25,
-    items="approximate",
-    tables=("Table 1",),
-    printed_subset="theirs",
-    drawn=("seen",),
-    source="Table 1: one person",
-)
+    task="quiz", metric="accuracy", subset="some", settings=("seen",), value=0.9, n=40, chance=0.25,
+    items="approximate", tables=("Table 1",), printed_subset="theirs", drawn=("seen",), source="Table 1: one person",
+)  # fmt: skip
 
 
 def metric(model: str, name: str = "accuracy", *, value: float | None = 0.5, **more: object) -> Measured:
@@ -51,12 +41,7 @@ def printed(model: str, value: float, **changes: str) -> PublishedValue:
 
 
 def comparison(level: HumanLevel, metrics: list[Measured], papers: list[PublishedValue]) -> HumanComparison:
-    return HumanComparison(
-        title="B",
-        levels=(level,),
-        metrics=metrics,
-        published=papers,
-    )
+    return HumanComparison(title="B", levels=(level,), metrics=metrics, published=papers)
 
 
 def lines(*comparisons: HumanComparison) -> list[tuple[str, str, dict[str, object]]]:
