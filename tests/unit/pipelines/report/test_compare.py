@@ -77,7 +77,6 @@ def test_clear_difference_differs_from_chance(tmp_path: Path) -> None:
     values = (difference.value, difference.n, difference.delta, difference.changed, difference.verdict)
     assert values == ("correct", 40, 0.9, 36, "differs")
     # clips' differences 1 (nine) and 0: standard error 0.1, nine degrees of freedom
-    assert difference.spread is not None
     assert (difference.clusters, difference.spread.freedom) == (10, pytest.approx(9))
     assert difference.standard_error == pytest.approx(0.1)
     assert (difference.family, difference.p_holm) == ("headline", difference.p)
@@ -197,7 +196,6 @@ def test_an_interval_beside_a_verdict_agrees_with_it(tmp_path: Path) -> None:
     assert single.verdict == "differs"
     family = _holm_corrected([single, *[replace(single, family="headline")] * 99])
     for row in (single, *family):
-        assert row.shown_ends is not None
         assert (row.verdict == "differs") == (row.shown_ends[0] > 0)
         assert (row.ci_low, row.ci_high) == (single.ci_low, single.ci_high)  # uncorrected
     assert family[0].verdict == "not shown"

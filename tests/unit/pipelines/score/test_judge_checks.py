@@ -39,13 +39,11 @@ def test_swapped_turns_references_or_exchanges_one_with_the_answer(
     data: dict[str, Any], swapped: dict[str, Any], output: str
 ) -> None:
     changed = changed_row(row(**data), SWAPPED)
-    assert changed is not None
     assert (changed.sample.data, changed.output) == (swapped, output)
 
 
 def test_padded_states_the_answer_twice_and_nothing_is_swapped_without_a_reference() -> None:
     padded = changed_row(row(), PADDED)
-    assert padded is not None
     assert padded.output == "red red"
     assert changed_row(row(), SWAPPED) is None
 
