@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 def shut_down() -> None:
     """End Ray and wait for its processes. A thread of Ray Data that drops a reference meanwhile must not reach it."""
-    import ray
-    from ray._private.worker import global_worker
+    import ray._private.worker
 
-    if core_worker := global_worker.__dict__.pop("core_worker", None):
+    if core_worker := ray._private.worker.global_worker.__dict__.pop("core_worker", None):  # noqa: SLF001
         core_worker.shutdown_driver()  # else the dropped reference would end this process with exit code 1
     ray.shutdown(wait_for_processes=True)
 
