@@ -14,8 +14,7 @@ from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
 from pipelines.sweep.answer_spool import AnswerSpool
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.requests import changed, target_of
@@ -119,10 +118,8 @@ def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     spec = RunSpec(
-        data=str(tmp_path / "none"),
-        out=str(tmp_path / "out"),
-        models={"random": load_models()["random"]},
+        data=str(tmp_path / "none"), out=str(tmp_path / "out"), models={"random": load_models()["random"]},
         benchmarks=("maia",),
-    )
+    )  # fmt: skip
     with pytest.raises(DatasetError, match="no ingested data"):
         run_sweep(spec)
