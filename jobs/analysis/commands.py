@@ -40,7 +40,7 @@ def power(
 ) -> None:
     """Show how many rows and clusters a difference of models needs, and which difference these data can show."""
     from jobs.analysis.power import power as estimate
-    from jobs.analysis.render import show_power
+    from jobs.analysis.power import show_power
     from pipelines.storage.store import Store
 
     show_power(estimate(Store(out), difference, metric, names(models)), difference, as_json=json)
