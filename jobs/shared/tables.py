@@ -48,10 +48,8 @@ def fitted(headers: _Row, rows: Sequence[_Row], width: int, main: int) -> str:
     heads, columns = [headers[index] for index in shown], [[row[index] for index in shown] for row in rows]
     limits = _column_limits([widths[index] for index in shown], width) if width and total() > width else []
     if limits is None:
-        blocks = (
-            "\n".join(f"{head}: {cell}" for head, cell in zip(heads, row, strict=True) if cell) for row in columns
-        )
-        lines += "\n\n".join(map("\n".join, lines_of_rows)).splitlines()
+        blocks = ([f"{head}: {cell}" for head, cell in zip(heads, row, strict=True) if cell] for row in columns)
+        lines += "\n\n".join(map("\n".join, blocks)).splitlines()
     elif shown:
         text = tabulate(columns, headers=heads, disable_numparse=True, maxcolwidths=limits or None)
         lines += [line.rstrip() for line in str(text).splitlines()] if width else [str(text)]
