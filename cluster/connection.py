@@ -25,7 +25,7 @@ from models.scratch import make_scratch, remove_abandoned, remove_scratch
 log = logging.getLogger(__name__)
 
 PING_S = 5.0
-START_LIMITS_S = (45, 150)
+START_LIMITS_S = (60, 240)
 """Limits of the first and the second start of a local Ray. Its own, half a minute, is too short on a busy machine."""
 CHECK_ADDRESS = "check the address (--address, RAY_ADDRESS) and that it runs"
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
@@ -110,12 +110,11 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
     limit_s, *further = limits_s
     limits = {
         "RAY_gcs_server_port_wait_time_s": f"{limit_s}",
-        "RAY_raylet_start_wait_time_s": f"{limit_s}",
         "RAY_agent_register_timeout_ms": f"{limit_s}000",
     }
     try:
         with temporary_environment(limits if limit_s else {}), _own_handler():
-            forget_token()
+            forget_token(limit_s)
             with contextlib.nullcontext() if options["log_to_driver"] else _silent_stderr():
                 ray.init(**options)
     except BaseException as error:

@@ -65,11 +65,14 @@ def _in_thread(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
 
 
 def kill_descendants(pid: int, argument: str = "") -> None:
-    """Kill the descendants of a process, with this text in their arguments if given."""
+    """Kill the descendants of a process; with an argument, those started with it and theirs."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for descendant in psutil.Process(pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if any(argument in text for text in descendant.cmdline()) or not argument:
+                if not argument:
+                    descendant.kill()
+                elif any(argument in text for text in descendant.cmdline()):
+                    kill_descendants(descendant.pid)
                     descendant.kill()
 
 

@@ -64,7 +64,8 @@ def stage(options: SweepOptions, folder: Path, *, code: str) -> None:
         metadata = folder / f"{OURS}-{ours.version}.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {OURS}\nVersion: {ours.version}\n")
-        (metadata / "entry_points.txt").write_text(ours.read_text("entry_points.txt") or "")
+        entries = (f"[{entry.group}]\n{entry.name} = {entry.value}\n" for entry in ours.entry_points)
+        (metadata / "entry_points.txt").write_text("".join(entries))
     _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
     for i, path in enumerate(options.models_file):
         _copy(path, folder / _models_path(i, path))

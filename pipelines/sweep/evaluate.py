@@ -55,7 +55,8 @@ def score_and_report(
     missing += [text for text in gone if text not in missing]
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
-        from pipelines.report.stage import Remarks, publish, reduce_all
+        from pipelines.report.reduce_all import reduce_all
+        from pipelines.report.stage import Remarks, publish
 
         if not gone:  # else the answers to labels have no verdicts because of them
             check_labels(context.out, entries, context.spec.human)

@@ -9,7 +9,6 @@ ROOT = Path(__file__).parents[2]
 OPENING = re.compile(r"\.read_bytes\(\)|\.read_text\(|\.open\(\"rb\"")
 OURS = {
     "jobs/demo/checkpoint.py": "files of the package",
-    "jobs/shared/options.py": "a file of the package",
     "jobs/site/folder.py": "files that were staged in a scratch folder",
     "jobs/view/app.py": "a file of the package",
     "jobs/view/index.py": "a file of the package",

@@ -1,7 +1,9 @@
 """Errors of a Ray that cannot be started."""
 
+import contextlib
 import ctypes
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -36,16 +38,21 @@ def test_start_that_fails_is_tried_again_with_a_longer_limit(monkeypatch: pytest
     limits, late = list[str](), list[subprocess.Popen[bytes]]()
 
     def init(*, _temp_dir: str, **_: object) -> NoReturn:
-        limits.append(os.environ["RAY_raylet_start_wait_time_s"])  # noqa: SIM112  as Ray spells it
+        limits.append(os.environ["RAY_gcs_server_port_wait_time_s"])  # noqa: SIM112  as Ray spells it
         assert not late or late[0].wait(60) == -signal.SIGKILL
-        late.append(subprocess.Popen(["sh", "-c", "sleep 60; exit", _temp_dir]))
+        late.append(subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait", _temp_dir], stdout=subprocess.PIPE))
+        assert late[-1].stdout
+        late[-1].stdout.readline()  # as a raylet and its agent: both run
         raise Exception("The current node timed out during startup.")  # noqa: TRY002  as Ray does
 
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(ClusterError), connect(None):
         pass
-    assert limits == ["45", "150"]
+    assert limits == ["60", "240"]
     assert late[1].wait(60) == -signal.SIGKILL
+    for process in late:
+        with process.stdout or contextlib.nullcontext():
+            assert select.select([process.stdout], [], [], 20)[0], "the agent holds the pipe until it ends"
 
 
 def test_start_whose_raylet_has_ended_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -21,19 +21,12 @@ BARE = {"CPU": 64.0}
     [
         ({"GPU": 4, "CPU": 1}, [SMALL, BIG], ""),
         ({"CPU": 0.5, "GPU": 0}, [BARE], ""),
-        (
-            {"GPU": 4, "CPU": 1},
-            [SMALL, SMALL, BARE],
-            "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs",
-        ),
-        (
-            {"GPU": 1, "CPU": 16},
-            [SMALL, BARE],
-            "a replica needs 1 GPU and 16 CPUs on one node, and no node has both",
-        ),
+        ({"GPU": 4, "CPU": 1}, [SMALL, SMALL, BARE],
+         "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs"),
+        ({"GPU": 1, "CPU": 16}, [SMALL, BARE], "a replica needs 1 GPU and 16 CPUs on one node, and no node has both"),
         ({"CPU": 1}, [], "a replica needs 1 CPU on one node, and no node has 1 CPU"),
     ],
-)
+)  # fmt: skip
 def test_shortage_is_described(demand: dict[str, float], nodes: list[dict[str, float]], words: str) -> None:
     there = {0: "none", 2: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs", 3: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs"}
     assert placement.describe_shortage(demand, nodes) == (f"{words} (nodes: {there[len(nodes)]})" if words else "")

@@ -49,17 +49,6 @@ def test_named_files_exist(page: str) -> None:
     assert missing == set()
 
 
-def test_each_finding_about_gpus_names_tests_that_exist() -> None:
-    page = (ROOT / "docs/gpu.md").read_text()
-    rows = re.findall(r"^\| ([A-D])(\d+)(?: to [A-D](\d+)|, [A-D](\d+))? ", page, re.MULTILINE)
-    findings = [f"{room}{n}" for room, first, *last in rows for n in range(int(first), int("".join(last) or first) + 1)]
-    assert findings == [
-        f"{room}{n}" for room, last in (("A", 10), ("B", 7), ("C", 8), ("D", 5)) for n in range(1, last + 1)
-    ]
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
-    assert [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()] == []
-
-
 def test_newcomers_walk_names_existing_files_once_in_under_thirty_steps() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
     steps = re.findall(r"^\d+\. `([\w/]+\.py)`", page, re.MULTILINE)
@@ -76,23 +65,6 @@ def test_commands_that_are_not_run_are_parsed_by_the_command_line(page: Path) ->
             name, *arguments = docs.words(command)
             if name == "vlmsweep":
                 COMMANDS[arguments[0]].make_context(arguments[0], normalize_arguments(arguments[1:]))
-
-
-def test_a_misspelt_flag_in_a_page_is_noticed() -> None:
-    (block,) = docs.blocks("<!-- not run: it never ends -->\n```console\n$ vlmsweep view out --prot 1\n```\n")
-    (command,) = docs.commands(block)
-    assert block.reason == "it never ends"
-    with pytest.raises(typer.TyperException, match="--prot"):
-        COMMANDS["view"].make_context("view", docs.words(command)[2:])
-
-
-def test_shown_output_is_compared_with_what_is_printed() -> None:
-    (block,) = docs.blocks("```console\n$ a \\\n    b\n1 ...\n3\n$ c\n```\n")
-    first, second = docs.commands(block)
-    assert (docs.words(first), docs.words(second)) == (["a", "b"], ["c"])
-    assert first.printed("1   2\n3\n")
-    assert not first.printed("1 2\n4\n")
-    assert second.printed("anything")
 
 
 def test_links_of_pages_outside_the_site_lead_to_files() -> None:

@@ -79,14 +79,12 @@ def test_lost_node_costs_only_the_work_it_ran() -> None:
 
 WORKS = st.lists(
     st.builds(
-        lambda gpus, load, units: (gpus, load, units),
-        st.sampled_from([1, 2, 4, 8]),
-        st.floats(1, 300),
+        lambda gpus, load, units: (gpus, load, units), st.sampled_from([1, 2, 4, 8]), st.floats(1, 300),
         st.lists(st.floats(1, 500), min_size=1, max_size=40),
     ),
     min_size=1,
     max_size=6,
-)
+)  # fmt: skip
 
 
 @settings(max_examples=20, deadline=None)

@@ -27,15 +27,10 @@ from tests.unit.jobs.finetune.sources import ROWS, Listener, write_evil
 
 def spec_of(tmp_path: Path, variant: str, **changes: Any) -> FinetuneSpec:
     spec = FinetuneSpec(
-        variant=VARIANTS[variant],
-        model_name="tiny",
-        model=ModelSpec(engine="transformers", model="tiny"),
-        settings=TrainingSettings(epochs=1),
-        memory=MemorySettings(),
-        data=str(tmp_path / "vflute"),
-        evil=str(tmp_path / "evil"),
-        out=str(tmp_path / "out"),
-    )
+        variant=VARIANTS[variant], model_name="tiny", model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1), memory=MemorySettings(), data=str(tmp_path / "vflute"),
+        evil=str(tmp_path / "evil"), out=str(tmp_path / "out"),
+    )  # fmt: skip
     return replace(spec, **changes)
 
 

@@ -22,15 +22,9 @@ from tests.unit.jobs.finetune.sources import Listener
 @pytest.fixture
 def finished(tmp_path: Path) -> FinetuneSpec:
     spec = FinetuneSpec(
-        variant=VARIANTS["evil+vf"],
-        model_name="tiny",
-        model=ModelSpec(engine="transformers", model="tiny"),
-        settings=TrainingSettings(epochs=1),
-        memory=MemorySettings(),
-        data="/vflute",
-        evil="/evil",
-        out=str(tmp_path),
-    )
+        variant=VARIANTS["evil+vf"], model_name="tiny", model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1), memory=MemorySettings(), data="/vflute", evil="/evil", out=str(tmp_path),
+    )  # fmt: skip
     counts = ExampleCounts(train=2, validation=0, fingerprint="f")
     write_result(spec, Store(spec.out), training_record(spec, counts, History(losses=[1.0]), 1.0))
     return spec

@@ -93,8 +93,7 @@ def test_best_weights_stay_until_a_checkpoint_records_better_ones(base: Finetune
 
 
 @pytest.mark.parametrize(
-    ("eval_every", "message"),
-    [(None, "^the loss at step 2 is nan"), (1, "^the validation loss at step 1 is nan")],
+    ("eval_every", "message"), [(None, "^the loss at step 2 is nan"), (1, "^the validation loss at step 1 is nan")]
 )
 def test_diverged_training_ends_with_step_and_remedy(
     base: FinetuneSpec, tmp_path: Path, eval_every: int | None, message: str

@@ -18,16 +18,11 @@ from tests.support.turns import in_turns
 from tests.unit.jobs.finetune.conftest import EXAMPLES
 
 SETTINGS = TrainingSettings(
-    epochs=1,
-    learning_rate=3e-3,
-    projector_learning_rate=3e-3,
-    warmup_ratio=0.0,
-    lora_rank=4,
-    lora_alpha=8,
+    epochs=1, learning_rate=3e-3, projector_learning_rate=3e-3, warmup_ratio=0.0, lora_rank=4, lora_alpha=8,
     dtype="float32",
-)
+)  # fmt: skip
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 ]
 
 

@@ -34,18 +34,9 @@ def run(*arguments: str) -> None:
 def test_equal_seeds_write_equal_bytes(tmp_path: Path) -> None:
     for name, workers in (("a", "1"), ("b", "2")):
         run(
-            "mate",
-            "--objects",
-            "3-5",
-            "--examples",
-            "4",
-            "--seed",
-            "9",
-            "--out",
-            str(tmp_path / name),
-            "--workers",
+            "mate", "--objects", "3-5", "--examples", "4", "--seed", "9", "--out", str(tmp_path / name), "--workers",
             workers,
-        )
+        )  # fmt: skip
     run("mate", "--objects", "3-5", "--examples", "4", "--seed", "10", "--out", str(tmp_path / "c"))
     a, b, c = (
         {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}

@@ -37,21 +37,9 @@ from pipelines.errors import UsageError
 
 FILES = ["mm_0shot", "mm_1shot", "mm_2shot", "mm_2shot_cot", "um_0shot", "um_1shot", "um_2shot"]
 KEYS = [
-    "example_id",
-    "task",
-    "input_str",
-    "gold_reference",
-    "image",
-    "scene",
-    "scene_format",
-    "object_count",
-    "pointer_attribute",
-    "target_attribute",
-    "few_shot_attributes",
-    "key_attributes",
-    "linking_attributes",
-    "generator",
-]
+    "example_id", "task", "input_str", "gold_reference", "image", "scene", "scene_format", "object_count",
+    "pointer_attribute", "target_attribute", "few_shot_attributes", "key_attributes", "linking_attributes", "generator",
+]  # fmt: skip
 EXAMPLES = 48
 BLANK = "0" * 32 + ".png"
 

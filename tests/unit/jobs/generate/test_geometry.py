@@ -21,12 +21,7 @@ def stand(shape: str, x: float = 0.0, y: float = 0.0, radius: float = 0.7, rotat
 
 
 SOLIDS = st.builds(
-    stand,
-    st.sampled_from(SHAPES),
-    st.floats(-4, 4),
-    st.floats(-4, 4),
-    st.sampled_from([0.35, 0.7]),
-    st.floats(0, 360),
+    stand, st.sampled_from(SHAPES), st.floats(-4, 4), st.floats(-4, 4), st.sampled_from([0.35, 0.7]), st.floats(0, 360)
 )
 
 

@@ -10,21 +10,8 @@ import numpy as np
 import pytest
 
 from jobs.generate import objects
-from jobs.generate.geometry import (
-    far_to_near,
-    number_image,
-    outline,
-    unoccluded_pixels,
-    visible_pixels,
-)
-from jobs.generate.objects import (
-    FAIR_GAP,
-    Layout,
-    least_visible,
-    make_layout,
-    must_stand_apart,
-    placement_holds,
-)
+from jobs.generate.geometry import far_to_near, number_image, outline, unoccluded_pixels, visible_pixels
+from jobs.generate.objects import FAIR_GAP, Layout, least_visible, make_layout, must_stand_apart, placement_holds
 from jobs.generate.parameters import Options, Plan, margin, stream
 from jobs.generate.picture import draw_picture
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, VISUAL, unique_values

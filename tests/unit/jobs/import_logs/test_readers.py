@@ -149,17 +149,10 @@ def test_samples_of_other_kinds(row: dict, expected: tuple, tmp_path: Path) -> N
 
 def test_second_filter_of_a_sample_is_left_out(tmp_path: Path) -> None:
     rows = [
-        {
-            "doc_id": 0,
-            "doc": {},
-            "arguments": {},
-            "resps": [["r"]],
-            "filtered_resps": [text],
-            "filter": text,
-            "acc": value,
-        }
+        {"doc_id": 0, "doc": {}, "arguments": {}, "resps": [["r"]], "filtered_resps": [text], "filter": text,
+         "acc": value}
         for text, value in (("strict", 0.0), ("flexible", 1.0))
-    ]
+    ]  # fmt: skip
     file = tmp_path / "samples_x_1.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
     assert [(answer.their_rule, answer.their_correct) for answer in answers(file)] == [("lm-eval: strict, acc", 0.0)]

@@ -46,12 +46,9 @@ def test_text_models_run_in_the_settings_of_their_joint_row_alone(
     joint = json.loads((tmp_path / "out" / "report" / "metrics.json").read_text())
     settings = {row["model"]: row["setting"] for row in joint if row["metric"] == "statement_accuracy"}
     assert settings == {
-        "a": "black-video",
-        "t": "unimodal",
-        "u": "unimodal",
-        "best of 2 text models": "unimodal",
+        "a": "black-video", "t": "unimodal", "u": "unimodal", "best of 2 text models": "unimodal",
         "vote of 2 text models": "unimodal",
-    }
+    }  # fmt: skip
 
 
 def test_group_of_models_leaves_text_models_and_what_cannot_run_out(

@@ -37,7 +37,6 @@ def test_table_returns_what_nights_add_up_to_with_samples_that_tonight_lacks() -
     read = read_items(items_table({key: replace(tonight, accumulated=added)}))[key]
     assert read.samples.tolist() == ["b", "c"]
     assert read.clusters.tolist() == ["clip", "other"]
-    assert read.accumulated is not None
     assert read.accumulated.samples.tolist() == ["a", "b"]
     assert read.accumulated.clusters.tolist() == ["clip", "clip"]
     for name in ("weights", "before", "after"):

@@ -37,13 +37,9 @@ def night(tmp_path: Path) -> Callable[..., NightlyResult]:
 
     def run_with(judge: ModelSpec, again: int = 100) -> NightlyResult:
         spec = RunSpec(
-            data=data,
-            out=str(tmp_path / "out"),
-            models={"m": ModelSpec(engine="random")},
-            benchmarks=("checked",),
-            judges=(("judge", judge),),
-            judge_checks=again,
-        )
+            data=data, out=str(tmp_path / "out"), models={"m": ModelSpec(engine="random")}, benchmarks=("checked",),
+            judges=(("judge", judge),), judge_checks=again,
+        )  # fmt: skip
         return run_night([spec], History(str(tmp_path / "history")))
 
     return run_with

@@ -102,11 +102,8 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
         ({"messages": [{"role": "user", "content": None}]}, 400, "messages.0.content: Input should be a valid array"),
         ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, 400, "tag 'video_url' found"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
-            400,
-            "image_url.image_url",
-        ),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, 400,
+         "image_url.image_url"),
         ({"stream": 7}, 400, "stream"),
         ({"stream_options": {"include_usage": True}}, 400, "only with stream: true"),
         ({"stream": True, "stream_options": {"include_obfuscation": True}}, 400, "stream_options.include_obfuscation"),
@@ -149,7 +146,7 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"messages": picture("data:image/png;base64,AAAA")}, 400, "not a readable image"),
         ({"messages": picture(uri(9000, 9000))}, 400, "pixels"),
     ],
-)
+)  # fmt: skip
 def test_unservable_request_is_refused_with_a_reason(fields: dict[str, Any], status: int, message: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         read(**fields)
@@ -182,19 +179,13 @@ def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
     ("bounds", "fields", "message"),
     [
         ({"pictures": 1}, {"messages": 2 * picture(uri())}, r"2 pictures, at most 1 \(--max-pictures\)"),
-        (
-            {"pixels": 47},
-            {"messages": [*picture(uri()), *picture(uri(4, 6))]},
-            r"more than 47 pixels together \(--max-total-pixels\)",
-        ),
-        (
-            {"messages": 3},
-            {"messages": 4 * [{"role": "user", "content": "x"}]},
-            r"messages: more than 3 messages and parts of messages \(--max-messages\)",
-        ),
+        ({"pixels": 47}, {"messages": [*picture(uri()), *picture(uri(4, 6))]},
+         r"more than 47 pixels together \(--max-total-pixels\)"),
+        ({"messages": 3}, {"messages": 4 * [{"role": "user", "content": "x"}]},
+         r"messages: more than 3 messages and parts of messages \(--max-messages\)"),
         ({"messages": 2}, {"messages": picture(uri())}, r"--max-messages"),
     ],
-)
+)  # fmt: skip
 def test_request_above_a_bound_is_refused_with_its_flag(
     bounds: dict[str, int], fields: dict[str, Any], message: str
 ) -> None:

@@ -76,20 +76,10 @@ def test_files_beside_the_pages_are_served_as_they_are(reported: tuple[TestClien
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "report/0/../run.json",
-        "report/0/%2e%2e/run.json",
-        "report/0/..%2frun.json",
-        "report/0/tables/..%2f..%2frun.json",
-        "report/0//etc/passwd",
-        "report/0/.hidden.json",
-        "report/0/part.parquet",
-        "report/0/no-such.html",
-        "report/0/",
-        "report/1/index.html",
-        "report/x/index.html",
-    ],
-)
+    ["report/0/../run.json", "report/0/%2e%2e/run.json", "report/0/..%2frun.json", "report/0/tables/..%2f..%2frun.json",
+     "report/0//etc/passwd", "report/0/.hidden.json", "report/0/part.parquet", "report/0/no-such.html", "report/0/",
+     "report/1/index.html", "report/x/index.html"],
+)  # fmt: skip
 def test_nothing_outside_the_report_is_served(reported: tuple[TestClient, str], path: str) -> None:
     client, out = reported
     for name in (".hidden.json", "part.parquet"):

@@ -29,15 +29,10 @@ def picture(colour: str) -> bytes:
 
 
 ROWS = [
-    {
-        "id": f"q{number}",
-        "image": {"bytes": picture(colour), "path": f"{colour}.png"},
-        "question": "Which colour?",
-        "options": COLOURS,
-        "answer": colour,
-    }
+    {"id": f"q{number}", "image": {"bytes": picture(colour), "path": f"{colour}.png"}, "question": "Which colour?",
+     "options": COLOURS, "answer": colour}
     for number, colour in enumerate(COLOURS)
-]
+]  # fmt: skip
 
 
 def ingest(folder: Path, source: str, **options: Any) -> IngestResult:
@@ -84,12 +79,10 @@ def test_of_saved_splits_one_is_read_as_of_the_hubs_folders(tmp_path: Path) -> N
         ('{"_data_files": [7]}', r"no list `_data_files`"),
         ('{"_data_files": [{"filename": "x.arrow"}]}', r"saved/x\.arrow: no such file, though state\.json names it"),
         ('{"_data_files": [{"filename": "../x.arrow"}]}', r"no such file"),
-        (
-            '{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_data_files": [{}]}',
-            "flatten_indices",
-        ),
+        ('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_data_files": [{}]}',
+         "flatten_indices"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_state_is_one_sentence(tmp_path: Path, state: str, message: str) -> None:
     save_to_disk(tmp_path / "saved", ROWS)
     (tmp_path / "saved" / "state.json").write_text(state)
@@ -222,13 +215,10 @@ def test_llavas_conversations_are_read_with_earlier_turns_as_text(tmp_path: Path
     reply = {"from": "gpt", "value": "red"}
     rows: list[dict[str, Any]] = [
         {"id": "a", "image": "red.png", "conversations": [first, reply]},
-        {
-            "id": "b",
-            "image": "red.png",
-            "conversations": [first, reply, {"from": "human", "value": "Sure?"}, {"from": "gpt", "value": "yes"}],
-        },
+        {"id": "b", "image": "red.png",
+         "conversations": [first, reply, {"from": "human", "value": "Sure?"}, {"from": "gpt", "value": "yes"}]},
         {"id": "c", "conversations": [first, reply]},
-    ]
+    ]  # fmt: skip
     (tmp_path / "llava.json").write_text(json.dumps(rows))
     result = ingest(tmp_path, "llava.json")
     assert [sample.data["question"] for sample in samples(tmp_path)] == [

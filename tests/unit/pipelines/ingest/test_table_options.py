@@ -46,14 +46,11 @@ def test_digits_are_texts_where_most_are_an_option(
     ("answers", "golds", "notice"),
     [
         ([3, 2, 4], [0, 1, 2], "digits of answers are read as texts of options, as 3 of 3 are, not as indices"),
-        (
-            [1, 2, 4],
-            [0, 1, 3],
-            "some equal the number of options; 2 of 3 are also the text of an option, and not read so",
-        ),
+        ([1, 2, 4], [0, 1, 3],
+         "some equal the number of options; 2 of 3 are also the text of an option, and not read so"),
         ([1, 1, 2], [1, 1, 2], "though none is 0; 1 of 3 are also the text of an option, and not read so"),
     ],
-)
+)  # fmt: skip
 def test_which_reading_of_digits_was_taken_is_said(
     tmp_path: Path, answers: list[int], golds: list[int], notice: str
 ) -> None:

@@ -30,7 +30,6 @@ def picture(tmp_path: Path) -> Path:
 def test_crashed_child_is_replaced(picture: Path) -> None:
     with Decoder() as decoder:
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
-        assert decoder._child is not None
         os.kill(decoder._child.pid, signal.SIGKILL)
         with pytest.raises(DecodeError, match=r"the decoder crashed \(exit -9\)"):
             decoder.decode_file(picture, Media("image", ""))
@@ -39,13 +38,10 @@ def test_crashed_child_is_replaced(picture: Path) -> None:
 
 def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:
     lines = [
-        "import resource, sys",
-        "from pathlib import Path",
-        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))",
-        "from models.messages import Media",
-        "from pipelines.media.decoder import Decoder",
-        "Decoder().decode_file(Path(sys.argv[1]), Media('image', ''))",
-    ]
+        "import resource, sys", "from pathlib import Path",
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))", "from models.messages import Media",
+        "from pipelines.media.decoder import Decoder", "Decoder().decode_file(Path(sys.argv[1]), Media('image', ''))",
+    ]  # fmt: skip
     subprocess.run([sys.executable, "-c", "\n".join(lines), str(picture)], check=True)
 
 
@@ -101,16 +97,12 @@ def test_only_plain_pictures_keep_their_bytes(tmp_path: Path) -> None:
     frames = [red, Image.new("RGB", (8, 4), "blue")]
     plain = [save(tmp_path / "a.png", red), save(tmp_path / "b.jpg", red), save(tmp_path / "c.png", red.convert("L"))]
     others = [
-        save(tmp_path / "alpha.png", red.convert("RGBA")),
-        save(tmp_path / "hidden.png", red, transparency=(255, 0, 0)),
-        save(tmp_path / "palette.png", red.convert("P")),
-        save(tmp_path / "grey_alpha.png", grey_alpha),
-        save(tmp_path / "deep.png", deep),
-        save(tmp_path / "turned.jpg", red, exif=turned),
+        save(tmp_path / "alpha.png", red.convert("RGBA")), save(tmp_path / "hidden.png", red, transparency=(255, 0, 0)),
+        save(tmp_path / "palette.png", red.convert("P")), save(tmp_path / "grey_alpha.png", grey_alpha),
+        save(tmp_path / "deep.png", deep), save(tmp_path / "turned.jpg", red, exif=turned),
         save(tmp_path / "cmyk.jpg", red.convert("CMYK")),
-        save(tmp_path / "moving.png", red, save_all=True, append_images=frames[1:]),
-        save(tmp_path / "a.webp", red),
-    ]
+        save(tmp_path / "moving.png", red, save_all=True, append_images=frames[1:]), save(tmp_path / "a.webp", red),
+    ]  # fmt: skip
     with Decoder() as decoder:
         assert all(decoder.decode_file(path, Media("image", "")).encoded == path.read_bytes() for path in plain)
         assert [path.name for path in others if decoder.decode_file(path, Media("image", "")).encoded] == []

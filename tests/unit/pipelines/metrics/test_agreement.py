@@ -28,11 +28,7 @@ def test_cohen_kappa_equals_scikit_learn(rows: list[tuple[str, str, int]]) -> No
 @pytest.mark.parametrize("row", golden("agreement"), ids=row_name)
 def test_coefficients_match_golden_rows(row: dict[str, Any]) -> None:
     inputs = [row["counts"]] if row["kind"] == "fleiss" else [row["a"], row["b"]]
-    functions: dict[str, Any] = {
-        "cohen": agreement.cohen_kappa,
-        "fleiss": agreement.fleiss_kappa,
-        "phi": agreement.phi,
-    }
+    functions: dict[str, Any] = {"cohen": agreement.cohen_kappa, "fleiss": agreement.fleiss_kappa, "phi": agreement.phi}
     value = functions[row["kind"]](*inputs)
     assert value == (row["expected"] if row["expected"] is None else pytest.approx(row["expected"], abs=5e-5))
 
@@ -100,7 +96,6 @@ def test_intervals_of_coefficients_cover_the_true_one(rating_people: int, items:
         answers = np.where(rng.random((items, rating_people)) < kappa**0.5, latent, guesses)
         ones = answers.sum(axis=1)
         interval = agreement_interval(fleiss_kappa, np.stack([ones, rating_people - ones], axis=1).tolist())
-        assert interval is not None
         hits += interval.low <= kappa <= interval.high
     assert 0.92 <= hits / 200 <= 0.985
 

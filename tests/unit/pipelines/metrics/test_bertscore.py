@@ -163,14 +163,10 @@ def test_layers_of_other_architectures_are_found(encoder: Encoder, tmp_path: Pat
     configs: dict[str, Any] = {
         "distilbert": DistilBertConfig(vocab_size=300, dim=32, n_layers=3, n_heads=4, hidden_dim=48),
         "modernbert": ModernBertConfig(
-            vocab_size=300,
-            hidden_size=32,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            intermediate_size=48,
+            vocab_size=300, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48,
             pad_token_id=0,
         ),
-    }
+    }  # fmt: skip
     AutoTokenizer.from_pretrained(encoder("bert")).save_pretrained(folder)
     AutoModel.from_config(configs[family]).save_pretrained(folder)
     package = bert_score.score(
@@ -185,13 +181,9 @@ def test_encoder_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
 
     folder = shutil.copytree(encoder("roberta"), tmp_path / "bart")
     config = BartConfig(
-        vocab_size=300,
-        d_model=8,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=1,
+        vocab_size=300, d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=1,
         decoder_attention_heads=1,
-    )
+    )  # fmt: skip
     BartModel(config).save_pretrained(folder)
     with pytest.raises(ScorerUnavailableError, match="has a decoder"):
         BertScorer(str(folder), 1)

@@ -14,15 +14,7 @@ from scipy.stats import t as student
 from statsmodels.stats.proportion import proportion_confint
 
 from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.intervals import (
-    DIFFERENCE,
-    FRACTION,
-    Term,
-    interval,
-    student_p,
-    student_quantile,
-    wilson,
-)
+from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval, student_p, student_quantile, wilson
 from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends
 from tests.support.interval_simulation import Case, coverage
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -38,7 +30,6 @@ def mean(values: Any, clusters: Any = None, weight: float = 1.0) -> Term:
 
 def ends(*terms: Term, within: tuple[float, float] = FRACTION) -> tuple[float, float]:
     result = interval(terms, within)
-    assert result is not None
     return result.low, result.high
 
 
@@ -65,7 +56,6 @@ def test_unequal_clusters_that_fail_as_a_whole_count_by_their_sizes() -> None:
     # The large ones agree: the variance over clusters is that of 14 rows. By their sizes they are worth 4.2.
     sizes, right = np.array([40, 30, 20, 10, 5, 5, 2, 2]), np.array([1.0, 1, 1, 1, 0, 0, 1, 1])
     result = interval([mean(right.repeat(sizes), np.arange(8).repeat(sizes))], FRACTION)
-    assert result is not None
     expected = wilson(104 / 114, 114**2 / (sizes**2).sum(), student_quantile(result.freedom))
     assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
@@ -191,9 +181,7 @@ def test_p_values_are_those_of_scipy(freedom: float) -> None:
 
 def test_intervals_tell_their_degrees_of_freedom() -> None:
     result = interval([mean([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])], FRACTION)
-    assert result is not None
     assert result.freedom == 2
     assert interval([mean([1.0, 0.0, 1.0])], FRACTION) == replace(wilson(2 / 3, 2, NORMAL), freedom=0.0)
     giant = interval([mean([1.0, 0.0] * 40, [0] * 40 + [1 + row // 4 for row in range(40)])], FRACTION)
-    assert giant is not None
     assert 3 < giant.freedom < 4  # not ten: one of the eleven clusters has half of the rows

@@ -20,11 +20,9 @@ DATA = {
     "adv": "00000000 02 r 01 fast 0 000 | with speed\n",
 }
 INDEX = {
-    "noun": "car n 1 0 1 0 00000000\nauto n 1 0 1 0 00000000\n",
-    "verb": "run v 1 0 1 0 00000000\n",
-    "adj": "big a 1 0 1 0 00000000\n",
-    "adv": "fast r 1 0 1 0 00000000\n",
-}
+    "noun": "car n 1 0 1 0 00000000\nauto n 1 0 1 0 00000000\n", "verb": "run v 1 0 1 0 00000000\n",
+    "adj": "big a 1 0 1 0 00000000\n", "adv": "fast r 1 0 1 0 00000000\n",
+}  # fmt: skip
 
 
 WORDS = ("car", "auto", "cars", "run", "running", "the", "a")

@@ -30,14 +30,9 @@ OWN, OTHER = TaskSetting("mcq", "lm"), TaskSetting("mcq", "sm-other")
 
 def sweep(data: str, out: Path, *captioners: str) -> RunSpec:
     return RunSpec(
-        data=data,
-        out=str(out),
-        models={"guess": ModelSpec(engine="random")},
-        benchmarks=("vague",),
-        tasks=("mcq",),
-        settings=("lm", "sm-other"),
-        captioners=tuple((name, EYES[name]) for name in captioners),
-    )
+        data=data, out=str(out), models={"guess": ModelSpec(engine="random")}, benchmarks=("vague",), tasks=("mcq",),
+        settings=("lm", "sm-other"), captioners=tuple((name, EYES[name]) for name in captioners),
+    )  # fmt: skip
 
 
 def predictions(out: Path) -> dict[str, dict[str, Any]]:

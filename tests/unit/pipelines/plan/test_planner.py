@@ -29,13 +29,9 @@ def dataset(maia_data: str) -> Dataset:
 @pytest.fixture
 def target(dataset: Dataset) -> ModelTarget:
     return target_of(
-        benchmark_name="maia",
-        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        model="m",
-        fingerprint={"model": "m", "revision": "r1"},
-        task_settings=tuple(cells_of(benchmark("maia"), [], [])),
-        seed=42,
-    )
+        benchmark_name="maia", dataset_fingerprint=dataset.manifest.dataset_fingerprint, model="m",
+        fingerprint={"model": "m", "revision": "r1"}, task_settings=tuple(cells_of(benchmark("maia"), [], [])), seed=42,
+    )  # fmt: skip
 
 
 @pytest.fixture

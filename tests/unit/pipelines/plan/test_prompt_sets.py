@@ -17,13 +17,7 @@ from pipelines.errors import UnknownNameError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import caption_targets, model_targets
-from pipelines.plan.run_manifest import (
-    ManifestEntry,
-    PromptSet,
-    RunManifest,
-    load_run,
-    save_run,
-)
+from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RunManifest, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part, to_parquet
@@ -39,14 +33,9 @@ CLOSED, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")
 
 def sweep(data: str, out: Path, *sets: str, **fields: Any) -> RunSpec:
     return RunSpec(
-        data=data,
-        out=str(out),
-        models={"guess": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        settings=("1-frame",),
-        prompt_sets={"maia": sets} if sets else {},
-        **fields,
-    )
+        data=data, out=str(out), models={"guess": ModelSpec(engine="random")}, benchmarks=("maia",),
+        settings=("1-frame",), prompt_sets={"maia": sets} if sets else {}, **fields,
+    )  # fmt: skip
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:

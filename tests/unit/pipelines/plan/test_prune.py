@@ -129,12 +129,9 @@ def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetim
     before = files(spec)
     ((target, _),) = context.model_targets("a")
     row = {
-        "request_id": "r",
-        "variant": "p",
-        "prompt_version": target.prompts.captioner,
-        "status": "ok",
+        "request_id": "r", "variant": "p", "prompt_version": target.prompts.captioner, "status": "ok",
         "output": "a dog",
-    }
+    }  # fmt: skip
     context.out.put(
         "captions/benchmark=maia/model=eye/37a680133bd09342f934afb8.parquet", to_parquet([row], PREDICTIONS)
     )

@@ -27,15 +27,9 @@ CELL = TaskSetting("vsv", "1-frame")
 
 def sweep(data: str, out: Path, repeats: int, **fields: Any) -> RunSpec:
     return RunSpec(
-        data=data,
-        out=str(out),
-        models={"guess": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        tasks=("vsv",),
-        settings=("1-frame",),
-        repeats=repeats,
-        **fields,
-    )
+        data=data, out=str(out), models={"guess": ModelSpec(engine="random")}, benchmarks=("maia",), tasks=("vsv",),
+        settings=("1-frame",), repeats=repeats, **fields,
+    )  # fmt: skip
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:

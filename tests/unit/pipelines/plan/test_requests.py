@@ -55,12 +55,9 @@ def test_request_id_is_pinned(target: ModelTarget) -> None:
     data = {"question": "Che cosa?", "answers": ["a"] * 8}
     sample = Sample(sample_id="video1/x_A", category="x", media=(clip,), data=data)
     fixed = changed(
-        target,
-        dataset_fingerprint="f",
-        fingerprint={"engine": "random", "revision": "r1"},
-        generation={"max_new_tokens": 7},
-        task_settings=(TaskSetting("oevqa", "1-frame"),),
-    )
+        target, dataset_fingerprint="f", fingerprint={"engine": "random", "revision": "r1"},
+        generation={"max_new_tokens": 7}, task_settings=(TaskSetting("oevqa", "1-frame"),),
+    )  # fmt: skip
     (request,) = build_requests(fixed, sample)
     assert request.request_id == "717e37917d0c52738121f5e6273329bb"
 
@@ -76,33 +73,19 @@ def test_request_id_is_the_hash_of_its_sorted_inputs(
     columns = dict(zip(ROW_TEXTS, texts, strict=True))
     fingerprint = {"revision": revision, "engine": "x", "limits": {"b": 1.5, "a": None}}
     target = target_of(
-        benchmark_name="maia",
-        dataset_fingerprint=names[0],
-        model=names[1],
-        fingerprint=fingerprint,
-        generation={"temperature": 0.5},
-        task_settings=(),
-        seed=1,
-    )
+        benchmark_name="maia", dataset_fingerprint=names[0], model=names[1], fingerprint=fingerprint,
+        generation={"temperature": 0.5}, task_settings=(), seed=1,
+    )  # fmt: skip
     generation = [[getattr(Generation(max_new_tokens=3), name) for name in Generation.__slots__]]
     row = PlanRow(
-        **columns,
-        media_group="",
-        excluded="",
-        generation=json.dumps(generation),
-        id_members=json_members(columns),
-        media_files={},
-        messages="",
-    )
+        **columns, media_group="", excluded="", generation=json.dumps(generation), id_members=json_members(columns),
+        media_files={}, messages="",
+    )  # fmt: skip
     inputs = {
-        **columns,
-        "benchmark": "maia",
-        "dataset_fingerprint": names[0],
-        "model": names[1],
-        "model_fingerprint": fingerprint,
-        "model_revision": revision or "",
+        **columns, "benchmark": "maia", "dataset_fingerprint": names[0], "model": names[1],
+        "model_fingerprint": fingerprint, "model_revision": revision or "",
         "generation": [[3, 0.5, *generation[0][2:]]],
-    }
+    }  # fmt: skip
     assert target.request_id(row) == target.columns(row)["request_id"] == stable_id(inputs)
 
 

@@ -35,27 +35,18 @@ from tests.support.paths import GOLDEN
 FRAME, BLACK = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-video")
 TARGET = ModelTarget(
     prompts=PromptPlan(
-        benchmark_name="maia",
-        dataset_fingerprint="f",
-        task_settings=(FRAME, BLACK),
-        wording={"vsv-it-v1": "altre parole \udc80"},
-        prompt_versions={"vsv-it-v1": "vsv-it-v1"},
-        seed=42,
+        benchmark_name="maia", dataset_fingerprint="f", task_settings=(FRAME, BLACK),
+        wording={"vsv-it-v1": "altre parole \udc80"}, prompt_versions={"vsv-it-v1": "vsv-it-v1"}, seed=42,
     ),
     model="m",
     fingerprint={"revision": "r", "limits": {"max_pixels": None}},
     generation={"temperature": 0.5},
-)
+)  # fmt: skip
 ENTRY = ManifestEntry(
-    benchmark="maia",
-    model="m",
-    data="data",
-    target=TARGET,
-    limit="1-8",
-    earlier=(CellSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),),
-    prompt_set="paper",
+    benchmark="maia", model="m", data="data", target=TARGET, limit="1-8",
+    earlier=(CellSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),), prompt_set="paper",
     other_prompt_sets=(PromptSet(name="default", versions={}, cells=(FRAME,)),),
-)
+)  # fmt: skip
 FULL = RunManifest(
     sweep=SweepOptions(command=("vlmsweep", "/tmp/\udc80"), data="data", judge="j,k", cost_limit=2.0),
     models={"m": {"engine": "random", "revision": ""}},
@@ -128,13 +119,11 @@ def test_content_that_is_no_record_is_damage(out: Store, content: dict[str, Any]
     ("content", "sentence"),
     [
         ({"versions": {"vlmsweep": "0.0.9"}}, r"written by vlmsweep 0\.0\.9 with schema 1; vlmsweep .* reads schema 2"),
-        (
-            {"schema_version": 3, "versions": {"vlmsweep": "9.0"}},
-            r"written by vlmsweep 9\.0 with schema 3; .* another --out",
-        ),
+        ({"schema_version": 3, "versions": {"vlmsweep": "9.0"}},
+         r"written by vlmsweep 9\.0 with schema 3; .* another --out"),
         ({"schema_version": 3}, "written by another version with schema 3"),
     ],
-)
+)  # fmt: skip
 def test_output_of_another_version_is_refused(out: Store, content: dict[str, Any], sentence: str) -> None:
     out.put("run.json", dump_checked(content))
     with pytest.raises(StoreError, match=sentence):

@@ -17,12 +17,9 @@ from pipelines.plan.selection import TaskSetting
 def plan_of_a_table() -> PromptPlan:
     """Return a plan, which makes its table known to this process."""
     return PromptPlan(
-        benchmark_name="far-table",
-        dataset_fingerprint="f",
-        task_settings=(TaskSetting("text", "default"),),
-        seed=42,
+        benchmark_name="far-table", dataset_fingerprint="f", task_settings=(TaskSetting("text", "default"),), seed=42,
         table=TableDefinition(name="far-table", kind="text", labels=("a",)),
-    )
+    )  # fmt: skip
 
 
 def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:

@@ -53,12 +53,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
 
 RECEIPT = Receipt(
     part="predictions/benchmark=maia/model=m/abc.parquet",
-    counts={("vsv", "1-frame", "ok"): 10, ("vsv", "32-frames", "ok"): 5, ("vsv", "1-frame", "error"): 1},
-    began=100.0,
-    ended=102.5,
-    tokens=TokenCounts(300, 40, 200),
-    failed=(("r1", "timeout"),),
-)
+    counts={("vsv", "1-frame", "ok"): 10, ("vsv", "32-frames", "ok"): 5, ("vsv", "1-frame", "error"): 1}, began=100.0,
+    ended=102.5, tokens=TokenCounts(300, 40, 200), failed=(("r1", "timeout"),),
+)  # fmt: skip
 
 
 def test_commit_is_counted(recorded: RecordedMetrics) -> None:

@@ -28,12 +28,9 @@ SMALL = Table(
     notes=("Read with care.",),
 )
 GROUPED = Table(
-    id="grouped",
-    title="Groups",
-    columns=("Homo", "Hetero", "Homo", "Hetero"),
-    groups=(("En-De", 2), ("", 2)),
+    id="grouped", title="Groups", columns=("Homo", "Hetero", "Homo", "Hetero"), groups=(("En-De", 2), ("", 2)),
     rows=(TableRow(label="m", cells=(0.1, 0.2, 0.3, 0.4)),),
-)
+)  # fmt: skip
 
 
 def cells(sample_table: Table) -> list[list[str]]:
@@ -100,11 +97,8 @@ def test_html_has_origin_kind_and_marks_as_classes() -> None:
     assert data[2] == "text"
     assert data[3] == "number best"
     assert [attributes.get("scope") for tag, attributes in page.elements if tag == "th"] == [
-        *["col"] * 4,
-        "row",
-        "rowgroup",
-        *["row"] * 3,
-    ]
+        *["col"] * 4, "row", "rowgroup", *["row"] * 3,
+    ]  # fmt: skip
 
 
 def test_groups_are_above_heads_in_latex_and_html_and_before_them_elsewhere() -> None:

@@ -77,14 +77,10 @@ def test_best_formatted_value_is_marked() -> None:
 
 def test_constants_and_doubtful_numbers_are_never_the_best() -> None:
     sample_table = table(
-        row("human", 0.9, origin="human", baseline=True),
-        row("chance", 0.85, baseline=True),
+        row("human", 0.9, origin="human", baseline=True), row("chance", 0.85, baseline=True),
         row("misprint", TableValue(value=0.8, doubtful=True), origin="published"),
-        row("paper", 0.7, origin="published"),
-        row("ours", 0.6),
-        row("null", None),
-        better=("higher",),
-    )
+        row("paper", 0.7, origin="published"), row("ours", 0.6), row("null", None), better=("higher",),
+    )  # fmt: skip
     assert marks(sample_table) == [".", ".", ".", "b", ".", "."]
 
 
@@ -95,13 +91,9 @@ def test_second_best_of_the_table() -> None:
 
 def test_best_of_the_table_and_best_of_each_block() -> None:
     rows = (
-        row("A", origin="heading"),
-        row("m", 0.5),
-        row("n", 0.4),
-        row("B", origin="heading"),
-        row("o", 0.7),
+        row("A", origin="heading"), row("m", 0.5), row("n", 0.4), row("B", origin="heading"), row("o", 0.7),
         row("p", 0.2),
-    )
+    )  # fmt: skip
     assert marks(table(*rows, better=("higher",), second="block")) == ["", "s", ".", "", "b", "."]
     assert marks(table(*rows, better=("higher",), best_of="block")) == ["", "b", ".", "", "b", "."]
     assert marks(table(*rows, better=("higher",), best_of="block", second="table")) == ["", "b", "s", "", "b", "s"]

@@ -89,7 +89,6 @@ def test_tables_mark_the_own_family_and_sum_over_models() -> None:
     # Chance: (4 * 3 + 3 * 4) / 49 = 24/49, so kappa is (28/49 - 24/49) / (25/49) = 4/25
     assert [numbers(row.cells) for row in agreement.rows] == [[None, 4 / 7, 0], [4 / 7, None, 1]]
     cell = agreement.rows[0].cells[1]
-    assert isinstance(cell, TableValue)
     assert (cell.n, cell.note) == (7, "kappa 0.16")
     # A is 2/5 above B on its own family and 1/5 below on the other model
     assert numbers(preference.rows[0].cells) == pytest.approx([2 / 5, -1 / 5, 3 / 5])

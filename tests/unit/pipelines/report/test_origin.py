@@ -72,11 +72,9 @@ def test_rows_of_annotators_are_of_people() -> None:
 
 def test_rows_under_the_heading_of_an_annotator_are_of_people() -> None:
     rows = (
-        TableRow(label="human:ann, Img2Txt", origin="heading"),
-        TableRow(label="Color", cells=(0.5,)),
-        TableRow(label="m, Img2Txt", origin="heading"),
-        TableRow(label="Color", cells=(0.5,)),
-    )
+        TableRow(label="human:ann, Img2Txt", origin="heading"), TableRow(label="Color", cells=(0.5,)),
+        TableRow(label="m, Img2Txt", origin="heading"), TableRow(label="Color", cells=(0.5,)),
+    )  # fmt: skip
     table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), ())
     assert [row.origin for row in table.rows] == ["heading", "human", "heading", "ours"]
 

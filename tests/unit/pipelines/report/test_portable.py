@@ -13,15 +13,13 @@ OUT = "/home/ann/work/results"
         ("model '/mnt/models/qwen' is missing", "model '…/qwen' is missing"),
         ("--out=/home/ann/work/results", "--out=."),
         ("--out /home/ann/work", "--out .."),
-        (
-            "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",
-            "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",
-        ),
+        ("Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b",
+         "Qwen/Qwen2.5-VL and https://host/a/b and s3://bucket/a/b"),
         ("file:///mnt/models/qwen and /mnt/a:/mnt/b", "…/qwen and …/a:…/b"),
         ("weights of /home/bob are missing", "weights of … are missing"),
         ("and/or 3/4 /single", "and/or 3/4 /single"),
     ],
-)
+)  # fmt: skip
 def test_local_paths_become_relative_to_the_output(text: str, expected: str) -> None:
     assert portable_text(text, OUT) == expected
 

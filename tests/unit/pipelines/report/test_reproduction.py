@@ -407,11 +407,9 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
 def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
     cells = [maia_cell(), maia_cell(judge="x")]
     table = summary_table({"maia": cells}, {"maia": "MAIA"})
-    assert table is not None
     line = "1 of 1 cells reproduced; 1 not comparable (other judge 1)"
     assert table.rows[0].cells == (line, 1, 1, 0, 0, 1)
     details = cells_table("maia", "MAIA", cells)
-    assert details is not None
     assert details.title == f"MAIA: {line}"
     header, first, second = to_csv(details).splitlines()
     assert header == (

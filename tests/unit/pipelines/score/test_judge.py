@@ -70,15 +70,9 @@ def test_retry_differs_in_its_seed_alone() -> None:
 
 def row(sample: Sample, model: str, setting: str, output: str | None, status: str = "ok") -> Row:
     return Row(
-        request_id="",
-        sample=sample,
-        model=model,
-        task="oevqa",
-        setting=setting,
-        variant="",
-        status=status,
+        request_id="", sample=sample, model=model, task="oevqa", setting=setting, variant="", status=status,
         output=output,
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -93,13 +87,10 @@ def scoring(maia_data: str, target: ModelTarget) -> ScoringContext:
 
 def test_equal_answers_share_one_question(sample: Sample, scoring: ScoringContext) -> None:
     rows = [
-        row(sample, "m1", "1-frame", "un cane"),
-        row(sample, "m1", "32-frames", " un cane "),
-        row(sample, "m2", "1-frame", "un cane"),
-        row(sample, "m2", "32-frames", "un gatto"),
-        row(sample, "m2", "black-video", ""),
-        row(sample, "m2", "black-video", None, "error"),
-    ]
+        row(sample, "m1", "1-frame", "un cane"), row(sample, "m1", "32-frames", " un cane "),
+        row(sample, "m2", "1-frame", "un cane"), row(sample, "m2", "32-frames", "un gatto"),
+        row(sample, "m2", "black-video", ""), row(sample, "m2", "black-video", None, "error"),
+    ]  # fmt: skip
     asked_ids: set[str] = set()
     ids = [request.request_id for request, _ in open_questions(judge(), rows, scoring, asked_ids)]
     assert len(ids) == 2
@@ -120,23 +111,13 @@ def test_loader_reads_the_questions_of_the_judge_plan(
     fingerprint = scoring.dataset.manifest.dataset_fingerprint
     predictions = [
         prediction_row(
-            {
-                "request_id": f"{i:032x}",
-                "sample_id": name,
-                "benchmark": "maia",
-                "task": "oevqa",
-                "setting": "1-frame",
-                "variant": "",
-                "model": "m",
-                "model_revision": "",
-                "dataset_fingerprint": fingerprint,
-                "prompt_version": "",
-                "prompt_sha256": "",
-            },
+            {"request_id": f"{i:032x}", "sample_id": name, "benchmark": "maia", "task": "oevqa", "setting": "1-frame",
+             "variant": "", "model": "m", "model_revision": "", "dataset_fingerprint": fingerprint,
+             "prompt_version": "", "prompt_sha256": ""},
             Reply(request_id="", outcome=Answer(text=f"risposta {i // 2}") if i else Failure(type="x", message="y")),
         )
         for i, name in enumerate(sorted(scoring.samples)[:4])
-    ]
+    ]  # fmt: skip
     part = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
     out.put(part, to_parquet(predictions, PREDICTIONS))
     questions = list(open_questions(judge(), rows_of(read_part(out, part), scoring), scoring, set()))

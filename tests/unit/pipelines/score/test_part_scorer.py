@@ -34,12 +34,9 @@ SCORES = PART.replace("predictions", "scores")
 def make_target(maia_data: str) -> ModelTarget:
     dataset = Dataset.open(Store(maia_data), "maia")
     return target_of(
-        benchmark_name="maia",
-        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        model="m",
-        task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])),
-        seed=42,
-    )
+        benchmark_name="maia", dataset_fingerprint=dataset.manifest.dataset_fingerprint, model="m",
+        task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])), seed=42,
+    )  # fmt: skip
 
 
 @pytest.fixture

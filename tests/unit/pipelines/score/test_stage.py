@@ -24,11 +24,7 @@ from pipelines.sweep.run import run_sweep
 def spec(maia_data: str, tmp_path: Path) -> RunSpec:
     """A sweep whose predictions are there and not scored."""
     spec = RunSpec(
-        data=maia_data,
-        out=str(tmp_path),
-        models={"m": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        limit="24",
+        data=maia_data, out=str(tmp_path), models={"m": ModelSpec(engine="random")}, benchmarks=("maia",), limit="24"
     )
     run_sweep(spec, stages=[Stage.PREDICT])
     return spec

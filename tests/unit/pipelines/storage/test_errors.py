@@ -109,11 +109,8 @@ def test_bucket_of_another_region_names_region_address_and_remedy(
             monkeypatch.setenv(f"AWS_{name}", value)
         store = Store("s3://bucket/folder")
         calls = {
-            "get": store.get,
-            "exists": store.exists,
-            "list": store.list,
-            "put": lambda path: store.put(path, b"a"),
-        }
+            "get": store.get, "exists": store.exists, "list": store.list, "put": lambda path: store.put(path, b"a"),
+        }  # fmt: skip
         with pytest.raises(StoreError) as failure:
             calls[operation]("file")
     assert f"the store at {address} says that the bucket is not in region us-east-2; set {setting}" in str(

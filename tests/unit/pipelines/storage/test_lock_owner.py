@@ -23,7 +23,6 @@ def test_only_a_process_of_this_boot_and_namespace_counts_as_dead() -> None:
 def test_lock_file_of_an_earlier_version_is_read() -> None:
     old = {name: value for name, value in json.loads(LockOwner.new().to_json()).items() if name != "pids"}
     owner = LockOwner.from_json(json.dumps(old).encode())
-    assert owner is not None
     assert not owner.is_dead_local_process()
 
 

@@ -23,15 +23,10 @@ A, B, C = (f"{FOLDER}/{letter * 24}.parquet" for letter in "abc")
 
 def rows(first: int, count: int, status: str = "ok") -> list[dict]:
     return [
-        {
-            "request_id": f"{i:032x}",
-            "sample_id": f"s{i}",
-            "status": status,
-            "output": "parola " * (i % 5),
-            "steps": ["a"],
-        }
+        {"request_id": f"{i:032x}", "sample_id": f"s{i}", "status": status, "output": "parola " * (i % 5),
+         "steps": ["a"]}
         for i in range(first, first + count)
-    ]
+    ]  # fmt: skip
 
 
 def test_any_flipped_bit_or_truncation_is_detected(tmp_path: Path) -> None:
@@ -115,11 +110,7 @@ def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> No
     assert (len(after.finished), len(after.failed)) == (2, 1)
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
     statuses = sorted((row["request_id"][-1], row["status"]) for row in remaining)
-    assert statuses == [
-        ("0", "error"),
-        ("1", "ok"),
-        ("2", "ok"),
-    ]
+    assert statuses == [("0", "error"), ("1", "ok"), ("2", "ok")]
 
 
 def test_reading_a_part_starts_no_thread() -> None:

@@ -118,10 +118,8 @@ def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     spec = RunSpec(
-        data=str(tmp_path / "none"),
-        out=str(tmp_path / "out"),
-        models={"random": load_models()["random"]},
+        data=str(tmp_path / "none"), out=str(tmp_path / "out"), models={"random": load_models()["random"]},
         benchmarks=("maia",),
-    )
+    )  # fmt: skip
     with pytest.raises(DatasetError, match="no ingested data"):
         run_sweep(spec)

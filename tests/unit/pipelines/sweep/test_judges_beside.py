@@ -61,11 +61,7 @@ class Sweep:
         """How long each of these jobs waits for a node."""
 
     def run(
-        self,
-        judge: ModelSpec,
-        gpus: int,
-        before: Callable[[Job, int], None],
-        stages: Collection[Stage] = tuple(Stage),
+        self, judge: ModelSpec, gpus: int, before: Callable[[Job, int], None], stages: Collection[Stage] = tuple(Stage)
     ) -> list[str]:
         """Run the sweep; `before` is called before each unit, with the number of those before it in its job."""
 

@@ -49,15 +49,9 @@ def sweep(
     **models: ModelSpec,
 ) -> RunSpec:
     return RunSpec(
-        data="data",
-        out="out",
-        models=models,
-        benchmarks=("maia",),
-        judges=(("j", judge),) if judge else (),
-        address=address,
-        scorers=scorers,
-        default_scorers=default_scorers,
-    )
+        data="data", out="out", models=models, benchmarks=("maia",), judges=(("j", judge),) if judge else (),
+        address=address, scorers=scorers, default_scorers=default_scorers,
+    )  # fmt: skip
 
 
 def run_json(spec: RunSpec) -> RunManifest:

@@ -183,17 +183,11 @@ def log_rows(out: str, model: str, verdict: Callable[[int, str, float], float]) 
         row for path in Path(out).glob(f"scores/*/model={model}/*.parquet") for row in pq.read_table(path).to_pylist()
     ]
     return [
-        {
-            "doc_id": number,
-            "doc": {"id": row["sample_id"], "question": f"Which is {row['sample_id']}?"},
-            "input": PROMPT.format(row["sample_id"]),
-            "resps": [row["answer"]],
-            "filtered_resps": [row["answer"]],
-            "target": "",
-            "exact_match": verdict(number, row["answer"], dict(row["values"])["correct"]),
-        }
+        {"doc_id": number, "doc": {"id": row["sample_id"], "question": f"Which is {row['sample_id']}?"},
+         "input": PROMPT.format(row["sample_id"]), "resps": [row["answer"]], "filtered_resps": [row["answer"]],
+         "target": "", "exact_match": verdict(number, row["answer"], dict(row["values"])["correct"])}
         for number, row in enumerate(rows)
-    ]
+    ]  # fmt: skip
 
 
 def test_log_of_a_harness_that_reads_otherwise(out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

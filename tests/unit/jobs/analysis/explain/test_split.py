@@ -76,15 +76,11 @@ def other_model(rng: np.random.Generator) -> tuple[Side, Side]:
 
 
 PLANTS = {
-    "items": other_items,
-    "prompts": asked_otherwise(prompt_sha256="other words|picture"),
+    "items": other_items, "prompts": asked_otherwise(prompt_sha256="other words|picture"),
     "media": asked_otherwise(prompt_sha256="words|other picture"),
-    "decoding": asked_otherwise(generation="[[32, 0.7, 1, 42]]"),
-    "errors": failed,
-    "reading": read_otherwise,
-    "judge": judged_otherwise,
-    "answers": other_model,
-}
+    "decoding": asked_otherwise(generation="[[32, 0.7, 1, 42]]"), "errors": failed, "reading": read_otherwise,
+    "judge": judged_otherwise, "answers": other_model,
+}  # fmt: skip
 
 
 def largest(explanation: Explanation) -> str:

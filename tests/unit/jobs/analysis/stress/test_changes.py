@@ -57,7 +57,6 @@ def test_taking_the_first_option_flips_under_order_and_the_ranking_with_it(cells
     changes = {row.model: row for row in order.models}
     assert (changes["first"].before, changes["first"].after) == (0.9, pytest.approx(0.1))
     assert (changes["first"].to_wrong, changes["first"].to_right) == (108, 12)
-    assert changes["first"].moved is not None
     assert (changes["first"].moved.value, changes["first"].n) == (1.0, 120)
     assert changes["first"].change.value == pytest.approx(-0.8)
     assert changes["first"].change.p is not None
@@ -84,7 +83,6 @@ def test_means_over_models_leave_out_those_that_guess(cells: dict[str, StressedC
     assert {row.model for row in cells["order-1"].models} == {"first", "looks", "guess"}
     assert cells["order-1"].change.value == pytest.approx(-0.4)
     moved = cells["order-1"].moved
-    assert moved is not None
     assert moved.value == 0.5
     assert moved.ci_low is not None
     assert moved.ci_high is not None

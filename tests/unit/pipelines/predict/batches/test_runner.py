@@ -169,10 +169,7 @@ def test_refused_line_becomes_an_error_row_and_the_others_are_sent(maia_data: st
 def test_refused_batch_ends_the_run_with_the_provider_s_reason(maia_data: str, tmp_path: Path) -> None:
     script = BatchScript(end="failed", problem=("model_not_found", "no model m-1", None))
     reason = "refused batch batch_0: model_not_found: no model m-1"
-    with (
-        BatchEndpoint(always("A"), lambda _: script) as endpoint,
-        pytest.raises(ModelUnavailableError, match=reason),
-    ):
+    with BatchEndpoint(always("A"), lambda _: script) as endpoint, pytest.raises(ModelUnavailableError, match=reason):
         run(job_of(maia_data, tmp_path, endpoint))
     assert records(tmp_path) == []
 

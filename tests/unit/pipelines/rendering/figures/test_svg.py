@@ -140,11 +140,9 @@ def test_every_label_gives_well_formed_xml(text: str) -> None:
 
 
 CATEGORIES = {
-    "few": ("a", "b", "c"),
-    "forty": tuple(f"category {index}" for index in range(40)),
-    "long": tuple(f"{LONG}-{index}" for index in range(9)),
-    "cjk": (CJK, CJK + "二", "e\u0301" * 60, "\U0001f600 x"),
-}
+    "few": ("a", "b", "c"), "forty": tuple(f"category {index}" for index in range(40)),
+    "long": tuple(f"{LONG}-{index}" for index in range(9)), "cjk": (CJK, CJK + "二", "e\u0301" * 60, "\U0001f600 x"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("names", CATEGORIES.values(), ids=CATEGORIES)
@@ -376,12 +374,8 @@ def test_dots_draw_a_marker_and_an_interval_a_value_and_a_line_a_baseline() -> N
     assert len(paths_of(figure, stroke=second.colour)) == 3
     assert len(paths_of(figure, stroke=INK, stroke_width="1.8")) == 2
     assert [text for text in texts_of(figure) if text in ("a", "b", "m", "chance", "100%")] == [
-        "100%",
-        "a",
-        "b",
-        "m",
-        "chance",
-    ]
+        "100%", "a", "b", "m", "chance",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -14,22 +14,16 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
     ("changes", "expected"),
     [
         ({}, "small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]"),
+        ({"lead": difference(p=0.4, ci_low=-0.01)},
+         "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not shown"),
         (
-            {"lead": difference(p=0.4, ci_low=-0.01)},
-            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not shown",
-        ),
-        (
-            {
-                "lead": difference(p=None, clusters=1),
-                "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
-            },
+            {"lead": difference(p=None, clusters=1),
+             "ranked": (metric(ci_low=None), metric(model="other", value=0.459))},
             "small 50.0 before other 45.9 by 4.1 [1.2, 7.0]: 1 pictures, clips or scenes are too few to tell",
         ),
         (
-            {
-                "lead": difference(delta=0.0, p=1.0, ci_low=-0.03, ci_high=0.03),
-                "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
-            },
+            {"lead": difference(delta=0.0, p=1.0, ci_low=-0.03, ci_high=0.03),
+             "ranked": (metric(ci_low=None), metric(model="other", value=0.459))},
             "small 50.0 before other 45.9 by 4.1; on the 120 rows that both answered, 0.0 [−3.0, 3.0], not shown",
         ),
         ({"lead": None}, "small 50.0 [40.0, 60.0] before other 45.9, which could not be tested"),
@@ -38,7 +32,7 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
         ({"ranked": ()}, "not measured (words)"),
         ({"ranked": (), "unmeasured": ()}, "no model was run in the headline's setting"),
     ],
-)
+)  # fmt: skip
 def test_claim_says_who_leads_and_whether_that_is_real(changes: dict[str, Any], expected: str) -> None:
     assert verdict_of(standing(**changes)).claim == expected
 
@@ -121,17 +115,13 @@ def test_amounts_have_cents_and_no_exponent() -> None:
     ("people", "words"),
     [
         ({"rows": "same"}, "people 68.5"),
-        (
-            {"rows": "part", "model": TableValue(value=0.68)},
-            "on the 33 items that people answered: small 68.0, people 68.5",
-        ),
-        (
-            {"rows": "part", "model": TableValue(value=0.68), "annotators": 3},
-            "on the items of 33 answers of people: small 68.0, people 68.5",
-        ),
+        ({"rows": "part", "model": TableValue(value=0.68)},
+         "on the 33 items that people answered: small 68.0, people 68.5"),
+        ({"rows": "part", "model": TableValue(value=0.68), "annotators": 3},
+         "on the items of 33 answers of people: small 68.0, people 68.5"),
         ({"rows": "other"}, "people 68.5 on other items"),
     ],
-)
+)  # fmt: skip
 def test_people_and_the_model_in_a_sentence_are_of_the_same_rows(people: dict[str, Any], words: str) -> None:
     at = standing(people=People(value=TableValue(value=0.685, n=33), **people))
     assert verdict_of(at).facts[0] == words

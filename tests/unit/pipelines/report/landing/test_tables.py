@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.benchmarks.tables import Table, TableValue
+from pipelines.benchmarks.tables import Table
 from pipelines.plan.run_manifest import ModelSpending, Spending
 from pipelines.rendering.figures.svg import to_svg_bytes
 from pipelines.report.landing.tables import cost_of, cost_table, matrix_table, standing_figure
@@ -27,8 +27,6 @@ def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> No
     assert table.groups == (("A", 1), ("B", 1), ("All", 2))
     assert [row.label for row in table.rows[:2]] == ["small", "other"]
     first, second, *further = table.rows[0].cells
-    assert isinstance(first, TableValue)
-    assert isinstance(second, TableValue)
     assert (first.best, second.best, further) == (True, False, ["0.50", None])
     heading = [row.label for row in table.rows].index("To compare with")
     below = {row.label: row for row in table.rows[heading + 1 :]}
@@ -68,7 +66,6 @@ def test_cost_table_has_models_and_their_judges() -> None:
 
 def test_figure_draws_intervals_and_lines_for_people_and_chance() -> None:
     figure = standing_figure([standing("A"), standing("B", people=None, published=None)])
-    assert figure is not None
     assert figure.categories == ("A", "B")
     assert [(series.label, series.baseline) for series in figure.series[-3:]] == [
         ("Chance", True),
@@ -90,5 +87,4 @@ def test_titles_name_what_there_is_to_compare_with(absent: tuple[str, ...], end:
     at = standing(**dict.fromkeys(absent))
     assert present(matrix_table([at])).caption == f"The headline of each benchmark by model{end}."
     figure = standing_figure([at])
-    assert figure is not None
     assert figure.title == f"Every model with its 95% interval{end}"

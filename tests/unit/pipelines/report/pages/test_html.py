@@ -21,20 +21,9 @@ from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report, tab
 TEMPLATES = package_files("pipelines.rendering").joinpath("templates")
 CSS, SCRIPT = (TEMPLATES.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
 ATTRIBUTES = {
-    "alt",
-    "aria-current",
-    "aria-label",
-    "charset",
-    "class",
-    "colspan",
-    "content",
-    "download",
-    "height",
-    "href",
-    "http-equiv",
-    "id",
-    "lang",
-} | {"name", "open", "role", "scope", "src", "tabindex", "title", "width"}
+    "alt", "aria-current", "aria-label", "charset", "class", "colspan", "content", "download", "height", "href",
+    "http-equiv", "id", "lang",
+} | {"name", "open", "role", "scope", "src", "tabindex", "title", "width"}  # fmt: skip
 LINK = re.compile(
     r"#[A-Za-z0-9_-]+|metrics\.json|report\.md|(?:index|people|benchmark-maia)\.html"
     r"|(?:tables|figures)/[A-Za-z0-9_-]+\.(?:csv|tex|svg)"

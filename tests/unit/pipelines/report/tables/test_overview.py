@@ -127,14 +127,10 @@ def test_figure_table_keeps_gaps_intervals_and_origin() -> None:
 
 def test_run_facts_and_tables() -> None:
     run = {
-        "seed": 42,
-        "command": "vlmsweep run",
-        "tasks": ["a", "b"],
-        "adapter": None,
-        "empty": {},
+        "seed": 42, "command": "vlmsweep run", "tasks": ["a", "b"], "adapter": None, "empty": {},
         "models": {"m": {"revision": "abc", "limits": {"max_frames": 8}, "adapter": None}, "n": {"revision": "def"}},
         "versions": {"torch": "2.15", "mixed": {"a": 1}},
-    }
+    }  # fmt: skip
     report = ReportData(run=run)
     assert run_facts(report) == [
         ("Seed", "42"),

@@ -28,7 +28,6 @@ def results(metrics: list[Measured], by_set: list[Measured], *sets: str) -> Entr
 
 def cells(reduced: EntryResults) -> list[list[object]]:
     table = prompt_set_table("unpie", [reduced])
-    assert table is not None
     return [[cell.value if isinstance(cell, TableValue) else cell for cell in line.cells] for line in table.rows]
 
 
@@ -51,7 +50,6 @@ def test_models_in_different_sets_share_the_columns() -> None:
     first = results([row(0.5)], [row(0.25, "a")], "default", "a")
     second = results([row(1.0, model="n")], [row(0.0, "default", model="n")], "b", "default")
     table = prompt_set_table("unpie", [first, second])
-    assert table is not None
     assert table.columns[3:6] == ("default", "a", "b")
     values = [[getattr(cell, "value", None) for cell in line.cells[3:6]] for line in table.rows]
     assert values == [[0.5, 0.25, None], [0.0, None, 1.0]]
@@ -68,7 +66,6 @@ def test_captioners_have_a_column_each_with_counts() -> None:
         metrics=metrics, counts=[], answers=[], judge_failed=0, captioners=("a", "b"), by_prompt_set=by_set
     )
     table = captioner_table("unpie", [reduced])
-    assert table is not None
     assert table.columns == ("Task", "Setting", "Metric", "a", "b")
     (line,) = table.rows  # of the setting whose prompts hold captions
     assert line.cells[:3] == ("grounding", "sm", "exact_match")
