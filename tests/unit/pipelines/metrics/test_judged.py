@@ -47,15 +47,6 @@ def test_values_and_intervals_are_those_of_ppi_python(agreement: float) -> None:
     assert ppi_ends(agreement) == pytest.approx(PPI[agreement], abs=2e-5)
 
 
-@pytest.mark.parametrize("agreement", PPI)
-def test_ppi_python_gives_these_values(agreement: float) -> None:
-    ppi = pytest.importorskip("ppi_py", reason="ppi-python is not installed")
-    labels, verdicts = binary(agreement)
-    ends = ppi.ppi_mean_ci(labels[:200], verdicts[:200], verdicts[200:], alpha=0.05)
-    value = ppi.ppi_mean_pointestimate(labels[:200], verdicts[:200], verdicts[200:])
-    assert [float(x[0]) for x in (value, *ends)] == pytest.approx(list(PPI[agreement]), abs=1e-9)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("judge", JUDGES)
 def test_corrected_intervals_hold_what_people_accept_and_plain_ones_do_not(judge: str) -> None:

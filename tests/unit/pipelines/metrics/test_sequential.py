@@ -158,9 +158,6 @@ def test_the_order_is_a_function_of_the_seed_and_keeps_clusters_whole() -> None:
     assert [c.name for c in order] == [c.name for c in ordered_clusters(reversed(samples), "maia", 1)]
     assert [c.name for c in order] != [c.name for c in ordered_clusters(samples, "maia", 2)]
     assert sorted(name for cluster in order for name in cluster.sample_ids) == sorted(s.sample_id for s in samples)
-
-
-def test_a_sample_without_a_cluster_is_its_own() -> None:
     assert ordered_clusters([Sample(sample_id="a")], "mate", 1) == [Cluster("a", ("a",))]
 
 

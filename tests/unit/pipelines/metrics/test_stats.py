@@ -11,20 +11,14 @@ from pipelines.metrics import stats
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 
-def test_every_draw_has_as_many_rows_as_there_are() -> None:
+def test_draws_are_as_many_as_rows_and_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     (draws,) = stats.row_draws(7, resamples=500)
     assert draws.shape == (500, 7)
     assert (draws.sum(axis=1) == 7).all()
     assert draws.mean() == pytest.approx(1.0)
-
-
-def test_draws_depend_on_the_seed_alone() -> None:
     whole, again, other = (next(stats.row_draws(5, resamples=50, seed=seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(whole, again)
     assert (whole != other).any()
-
-
-def test_draws_in_blocks_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     (whole,) = stats.row_draws(6, resamples=40)
     monkeypatch.setattr(stats, "_BLOCK_CELLS", 50)
     blocks = list(stats.row_draws(6, resamples=40))

@@ -58,7 +58,9 @@ def finished(ids: Iterable[str]) -> CompletedRequests:
     return CompletedRequests(IdSet(ids))
 
 
-def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, target: ModelTarget) -> None:
+def test_plan_counts_each_request_in_one_unit_and_shared_media_once(
+    plan: StoredPlan, target: ModelTarget, out: Store, dataset: Dataset
+) -> None:
     work = plan_model(plan, target, CompletedRequests())
     videos = 2
     for setting in ("black-video", "1-frame", "32-frames"):
@@ -66,19 +68,17 @@ def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, targe
         assert work.requests["oevqa", setting] == 24 * videos
     assert work.groups == 2 * videos + 1
     assert sum(unit.requests for unit in work.units) == 3 * 216 * videos == work.to_do
-
-
-def test_every_request_is_in_exactly_one_unit(
-    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
-) -> None:
-    work = plan_model(plan, target, CompletedRequests())
     planned = Counter(name for unit in work.units for name in requests_in(unit, target, out))
     assert planned == Counter(request.request_id for request in every(target, dataset))
     assert all(unit.requests <= MAX_LIGHT_UNIT_REQUESTS for unit in work.units)
     assert len({unit.part for unit in work.units}) == len(work.units)
+    for unit in plan_model(plan, target, CompletedRequests()).units:
+        assert WorkUnit.from_dict(unit.to_dict()) == unit
+    assert 0 < work.distinct_media_tokens < work.shared_tokens < work.prompt_tokens
+    assert work.shared_tokens > 100 * work.distinct_media_tokens
 
 
-def test_completed_requests_are_skipped_within_a_group(
+def test_completed_requests_are_skipped_one_by_one_and_all_together(
     plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
 ) -> None:
     requests = every(target, dataset)
@@ -86,9 +86,6 @@ def test_completed_requests_are_skipped_within_a_group(
     work = plan_model(plan, target, finished(done))
     planned = [name for unit in work.units for name in requests_in(unit, target, out)]
     assert sorted(planned) == sorted({request.request_id for request in requests} - done)
-
-
-def test_plan_has_no_units_when_all_is_completed(plan: StoredPlan, dataset: Dataset, target: ModelTarget) -> None:
     work = plan_model(plan, target, finished(request.request_id for request in every(target, dataset)))
     assert not work.units
     assert (work.calls, work.groups, work.prompt_tokens, work.output_tokens) == (0, 0, 0, 0)
@@ -129,14 +126,3 @@ def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, target: 
     assert total(SampleSelection(sample_ids=("video2/Sentiment_B",))) == 9 * 3
     with pytest.raises(UsageError, match="video9/Nothing"):
         total(SampleSelection(sample_ids=("video9/Nothing",)))
-
-
-def test_unit_survives_its_json_form(plan: StoredPlan, target: ModelTarget) -> None:
-    for unit in plan_model(plan, target, CompletedRequests()).units:
-        assert WorkUnit.from_dict(unit.to_dict()) == unit
-
-
-def test_estimates_count_shared_media_once(plan: StoredPlan, target: ModelTarget) -> None:
-    work = plan_model(plan, target, CompletedRequests())
-    assert 0 < work.distinct_media_tokens < work.shared_tokens < work.prompt_tokens
-    assert work.shared_tokens > 100 * work.distinct_media_tokens

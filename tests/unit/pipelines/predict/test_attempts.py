@@ -18,16 +18,13 @@ def test_request_that_was_alone_at_two_deaths_is_blamed() -> None:
     assert tracker.begin("v") == (1, {})
 
 
-def test_attempt_is_forgiven_once() -> None:
+def test_attempt_and_request_are_forgiven_once() -> None:
     tracker = AttemptTracker()
     assert tracker.begin("u") == (1, {})
     tracker.forgive("u", "")
     assert tracker.begin("u") == (1, {}), "together again: the request that killed the rank need not be among them"
     tracker.forgive("u", "")
     assert tracker.begin("u") == (2, {}), "and then one by one"
-
-
-def test_request_is_forgiven_once() -> None:
     tracker = AttemptTracker()
     tracker.begin_single("u", "a")
     tracker.forgive("u", "a")
@@ -50,16 +47,13 @@ def test_request_that_was_alone_at_a_stall_is_not_sent_again() -> None:
     assert tracker.begin("v") == (1, {})
 
 
-def test_consecutive_deaths_are_counted_until_something_is_answered() -> None:
+def test_deaths_in_a_row_are_counted_until_something_is_answered_or_loaded() -> None:
     tracker = AttemptTracker()
     assert [tracker.record_death(), tracker.record_death()] == [1, 2]
     tracker.end_single("u", "a")
     assert tracker.record_death() == 1
     tracker.record_answered("another")
     assert tracker.record_death() == 1
-
-
-def test_deaths_of_loaders_are_counted_until_the_unit_is_loaded() -> None:
     tracker = AttemptTracker()
     assert [tracker.begin_loading(unit)[0] for unit in "uuv"] == [0, 1, 0]
     tracker.end_loading("u")

@@ -3,19 +3,19 @@
 from pipelines.predict.replica_board import MAX_LOADS, ReplicaBoard
 
 
-def test_board_reports_the_last_progress_of_each_replica() -> None:
+def test_board_keeps_progress_limits_and_the_reason_for_giving_up() -> None:
     board = ReplicaBoard()
     board.record_progress("a", "m", 1.0, 9.0)
     board.record_progress("b", "m", 2.0, 9.0)
     board.record_progress("a", "m", 5.0, 9.0)
     assert board.progress() == [("m", 5.0, 9.0), ("m", 2.0, 9.0)]
-
-
-def test_board_keeps_the_reason_for_giving_up() -> None:
-    board = ReplicaBoard()
     assert board.begin_load("a") == ""
     board.give_up("the engine dies")
     assert board.begin_load("a") == "the engine dies"
+    assert board.max_rows() is None
+    for rows in (32, 8, 16):
+        board.record_max_rows(rows)
+    assert board.max_rows() == 8
 
 
 def failed(board: ReplicaBoard, replica: str, node: str = "n", reason: str = "disk full") -> str:
@@ -23,13 +23,17 @@ def failed(board: ReplicaBoard, replica: str, node: str = "n", reason: str = "di
     return board.record_failed_load(replica, node, reason)
 
 
-def test_model_is_given_up_when_no_replica_is_left_to_hope_for() -> None:
+def test_model_is_given_up_when_no_replica_is_left_or_three_nodes_give_one_reason() -> None:
     assert failed(ReplicaBoard(1), "a") == "disk full"
     board = ReplicaBoard(2)
     assert failed(board, "a") == "", "the other may start"
     assert failed(board, "b") == "disk full"
     board = ReplicaBoard(2)
     assert [failed(board, "a") for _ in range(MAX_LOADS)] == ["", "", "disk full"], "no other comes"
+    board = ReplicaBoard(50)
+    assert [failed(board, name, node=name) for name in "abc"] == ["", "", "disk full"]
+    board = ReplicaBoard(50)
+    assert [failed(board, name, node=name, reason=name) for name in "abc"] == ["", "", ""]
 
 
 def test_failed_load_costs_one_replica_while_another_runs_or_loads() -> None:
@@ -40,18 +44,3 @@ def test_failed_load_costs_one_replica_while_another_runs_or_loads() -> None:
     assert failed(board, "a") == ""
     board.begin_load("b")  # its process died
     assert board.record_failed_load("b", "n", "the GPU is gone") == "the GPU is gone"
-
-
-def test_reason_of_three_nodes_is_the_models_fault() -> None:
-    board = ReplicaBoard(50)
-    assert [failed(board, name, node=name) for name in "abc"] == ["", "", "disk full"]
-    board = ReplicaBoard(50)
-    assert [failed(board, name, node=name, reason=name) for name in "abc"] == ["", "", ""]
-
-
-def test_smallest_limit_of_a_batch_is_what_was_learnt() -> None:
-    board = ReplicaBoard()
-    assert board.max_rows() is None
-    for rows in (32, 8, 16):
-        board.record_max_rows(rows)
-    assert board.max_rows() == 8

@@ -97,15 +97,20 @@ def test_best_published_model_is_shown_without_a_human_value() -> None:
     assert table_lines[-1][2]["Gap to human"] == TableValue(value=None)
 
 
-def test_missing_value_has_a_note_and_no_gap() -> None:
+def test_missing_values_and_counts_have_no_gap() -> None:
     ((_, _, cells),) = lines(
         comparison(LEVEL, [metric("m", value=None, ci_low=None, ci_high=None, note="no judge")], [])
     )
     assert cells["Value"] == TableValue(value=None, n=20, note="no judge")
     assert cells["Gap to human"] == TableValue(value=None)
+    level = replace(LEVEL, metric="count", value=12.0)
+    ((_, _, cells),) = lines(comparison(level, [metric("m", "count", value=4.0, unit="count")], []))
+    assert cells["Value"] == TableValue(value=4, low=0.4, high=0.7, n=20)
+    assert isinstance(cells["Value"].value, int)
+    assert cells["Gap to human"] == TableValue(value=None)
 
 
-def test_figure_has_lines_for_people_and_chance() -> None:
+def test_figure_has_lines_for_people_and_chance_or_a_note() -> None:
     (figure,) = human_figures([comparison(LEVEL, [metric("m"), metric("k", value=0.3)], [printed("p", 0.6)])])
     assert isinstance(figure, Bars)
     assert figure.categories == ("B: quiz, accuracy, some, seen",)
@@ -116,9 +121,6 @@ def test_figure_has_lines_for_people_and_chance() -> None:
         ("Chance", "ours", (0.25,)),
         ("People", "human", (0.9,)),
     ]
-
-
-def test_note_on_people_names_what_has_no_line() -> None:
     (figure,) = human_figures([comparison(LEVEL, [metric("m")], [])])
     assert not any("No line" in note for note in figure.notes)
     (figure,) = human_figures([comparison(replace(LEVEL, value=None), [metric("m")], [])])
@@ -149,14 +151,6 @@ def test_models_of_other_tables_are_not_on_the_peoples_items() -> None:
     same, other, _ = (cells for _, _, cells in lines(comparison(level, [metric("m")], papers)))
     assert (same["Items"], same["Value"]) == ("the people's", TableValue(value=0.6, n=40))
     assert (other["Items"], other["Value"]) == ("approximate", TableValue(value=0.7))
-
-
-def test_counts_are_shown_as_such_and_have_no_gap() -> None:
-    level = replace(LEVEL, metric="count", value=12.0)
-    ((_, _, cells),) = lines(comparison(level, [metric("m", "count", value=4.0, unit="count")], []))
-    assert cells["Value"] == TableValue(value=4, low=0.4, high=0.7, n=20)
-    assert isinstance(cells["Value"].value, int)
-    assert cells["Gap to human"] == TableValue(value=None)
 
 
 def test_benchmarks_compare_with_the_best_published_models() -> None:

@@ -62,21 +62,15 @@ def test_order_moves_every_option_and_the_right_letter_with_it() -> None:
     assert prompts(TABLE, QUESTION, "order", "choice", "default") == [prompt]
 
 
-def test_letters_keep_the_places_and_have_the_right_letter_of_order() -> None:
+def test_letters_keep_the_places_in_every_rotation_or_are_not_asked() -> None:
     (prompt,) = prompts(TABLE, QUESTION, "letters", "choice", "default")
     assert option_lines(prompt) == ["C. red", "D. green", "A. blue", "B. grey"]
     (ordered,) = prompts(TABLE, QUESTION, "order", "choice", "default")
     assert sorted(option_lines(prompt)) == sorted(option_lines(ordered))
     assert text_of(prompt).splitlines()[0] == "Which?"
-
-
-def test_every_rotation_is_asked_under_other_letters() -> None:
     rotations = prompts(TABLE, QUESTION, "letters", "choice", "circular")
     assert [prompt.variant for prompt in rotations] == ["0", "1", "2", "3"]
     assert [option_lines(prompt)[0][3:] for prompt in rotations] == QUESTION.data["options"]
-
-
-def test_wording_without_lines_of_options_is_not_asked_under_other_letters() -> None:
     definition = table_benchmark(TableDefinition(name="inline", kind="choice", prompt="{question} Say {options}!"))
     (prompt,) = prompts(definition, replace(QUESTION, media=()), "letters", "choice", "default")
     assert (prompt.excluded, prompt.steps) == (LETTERS_NOT_FOUND, ())

@@ -17,7 +17,7 @@ def number(model: str, value: float | None, **changes: object) -> Measured:
     return metric(**{**fields, "model": model, "value": value, **changes})
 
 
-def test_models_are_ranked_apart_from_people_and_models_that_guess() -> None:
+def test_models_are_ranked_apart_from_people_and_guesses_beside_their_references() -> None:
     numbers = [
         *(number("low", 0.3), number("high", 0.6), number("none", None)),
         *(number("guess", 0.9), number("human:ann", 0.95), number("high", 0.99, setting="0-shot")),
@@ -27,9 +27,6 @@ def test_models_are_ranked_apart_from_people_and_models_that_guess() -> None:
     assert [row.model for row in at.ranked] == ["high", "low"]
     assert [row.model for row in (*at.unmeasured, *at.baselines)] == ["none", "guess"]
     assert at.people.value.value == 0.95  # the only person of this run
-
-
-def test_references_are_published_people_chance_on_the_same_rows_and_the_best_model() -> None:
     at = standing_of(MATE, [number("m", 0.3), number("m", 0.22, metric="chance")], ())
     assert (at.people.value.value, at.people.rows, at.chance) == (0.979, "other", Chance(0.22))
     assert (at.published.model, at.published.value) == ("Claude 3.5", 0.833)
