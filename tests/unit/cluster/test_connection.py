@@ -25,9 +25,12 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "init", init)
 
 
-def test_slow_ray_start_is_reported_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_ray_start_is_reported_in_one_sentence_and_a_bug_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     failing(Exception("The current node timed out during startup."), monkeypatch)
     with pytest.raises(ClusterError, match=r"a local Ray cannot be used: .*timed out.* less busy"), connect(None):
+        pass
+    failing(KeyError("missing"), monkeypatch)
+    with pytest.raises(KeyError), connect(None):
         pass
 
 
@@ -94,12 +97,6 @@ def test_cluster_with_another_ray_is_reported_in_one_sentence(monkeypatch: pytes
     (line,) = str(failure.value).splitlines()
     assert "Ray: 2.0 Python: 3.11.7 This process on here was started with: Ray: 1.0" in line
     assert line.endswith("use the image of the cluster here too, or its versions of Ray and Python")
-
-
-def test_bug_is_not_reported_as_a_cluster_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(KeyError("missing"), monkeypatch)
-    with pytest.raises(KeyError), connect(None):
-        pass
 
 
 def test_sigterm_while_ray_starts_reaches_the_programs_handler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,13 +14,10 @@ from cluster.threads import in_background, run_in_thread
 NAME = ContextVar("NAME", default="")
 
 
-def test_result_and_exception_of_a_thread_reach_its_future() -> None:
+def test_thread_has_a_future_and_the_callers_context_and_delays_no_exit() -> None:
     assert run_in_thread("sum", sum, (1, 2)).result(60) == 3
     with pytest.raises(ZeroDivisionError):
         run_in_thread("division", lambda: 1 // 0).result(60)
-
-
-def test_thread_has_the_callers_context_and_delays_no_exit() -> None:
     NAME.set("caller")
     thread, name = run_in_thread("look", lambda: (threading.current_thread(), NAME.get())).result(60)
     assert (thread.name, thread.daemon, name) == ("vlmsweep-look", True, "caller")

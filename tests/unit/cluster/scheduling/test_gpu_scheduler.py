@@ -83,9 +83,16 @@ def test_endpoint_models_and_misfits_start_at_once_up_to_the_limit() -> None:
     assert len({"a", "b"} & begun.keys()) == 1
 
 
-def test_single_model_takes_only_replicas_that_pay() -> None:
+def test_models_take_only_replicas_that_pay_within_the_target_on_planned_nodes() -> None:
     assert GpuScheduler([work("a", 1, *[100.0] * 50, most=6)], [4, 4]).begin() == [("a", 6)]
     assert GpuScheduler([work("a", 1, *[1.0] * 4, load=100.0)], [8]).begin() == [("a", 1)]
+    works = [work("long", 1, *[10.0] * 80), work("short", 1, *[10.0] * 20)]  # 810 and 210 seconds with their loads
+    assert GpuScheduler(works, [4], target=1.1).begin() == [("long", 3), ("short", 1)]  # 280 seconds
+    assert GpuScheduler(works, [4], target=0.7).begin() == [("long", 4)]
+    scheduler = GpuScheduler([work("large", 8, 90.0), work("small", 1, 9.0)], [8, 1, 1, 1])
+    scheduler.begin()
+    assert scheduler.node_sizes_of("large") == (8,)
+    assert scheduler.node_sizes_of("small") == (1,)
 
 
 @settings(max_examples=25, deadline=None)
@@ -142,12 +149,6 @@ def test_error_stops_the_other_models_and_starts_no_more() -> None:
     assert time.monotonic() - begun < 100
 
 
-def test_model_gets_the_fewest_replicas_that_end_it_within_the_target() -> None:
-    works = [work("long", 1, *[10.0] * 80), work("short", 1, *[10.0] * 20)]  # 810 and 210 seconds with their loads
-    assert GpuScheduler(works, [4], target=1.1).begin() == [("long", 3), ("short", 1)]  # 280 seconds
-    assert GpuScheduler(works, [4], target=0.7).begin() == [("long", 4)]
-
-
 @pytest.mark.full
 def test_schedule_of_many_models_fills_the_gpus_to_a_tenth() -> None:
     """Models of the catalog's sizes on nodes of eight."""
@@ -174,13 +175,6 @@ def test_model_without_a_node_is_tried_again_after_those_that_wait() -> None:
 
     run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [1]), run)
     assert order == ["a", "b", "c", "a", "a"]
-
-
-def test_sizes_of_the_planned_nodes_are_told() -> None:
-    scheduler = GpuScheduler([work("large", 8, 90.0), work("small", 1, 9.0)], [8, 1, 1, 1])
-    scheduler.begin()
-    assert scheduler.node_sizes_of("large") == (8,)
-    assert scheduler.node_sizes_of("small") == (1,)
 
 
 def test_work_beside_the_models_gets_gpus_that_no_model_waits_for() -> None:

@@ -78,7 +78,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_layout_of_the_published_development_version(
+def test_files_and_pictures_are_laid_out_as_in_the_published_development_version(
     summary: GeneratedSummary, files: dict[str, list[dict[str, Any]]]
 ) -> None:
     assert sorted(path.name for path in summary.out.iterdir()) == ["img", *(f"{name}.jsonl" for name in FILES)]
@@ -87,9 +87,6 @@ def test_layout_of_the_published_development_version(
     pictures = {path.name for path in (summary.out / "img").iterdir()}
     assert pictures == {f"{row['example_id']}.png" for row in files["mm_0shot"]} | {BLANK}
     assert len(pictures) == EXAMPLES + 1 == summary.scenes + 1
-
-
-def test_pictures_are_rgb_of_the_published_size_and_carry_no_text(summary: GeneratedSummary) -> None:
     for path in (summary.out / "img").iterdir():
         with Image.open(path) as image:
             assert (image.mode, image.size, image.info) == ("RGB", (480, 320), {})
@@ -189,15 +186,14 @@ def test_files_share_one_question_a_scene_and_nest_examples(files: dict[str, lis
             assert len({row["input_str"] for row in rows}) == len(rows)
 
 
-def test_examples_show_distinct_objects_and_never_the_target(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_examples_show_distinct_objects_never_the_target_and_linking_attributes_are_filled(
+    files: dict[str, list[dict[str, Any]]],
+) -> None:
     for _, row, scene, question in each(files):
         shots = row["few_shot_attributes"]
         assert not shot_shows_target(scene, question.object_index(scene), shots)
         assert len({find_object(scene, attribute, value) for attribute, value in shots}) == len(shots)
         assert all(attribute in TASKS[row["task"]][0] for attribute, _ in shots)
-
-
-def test_linking_attributes_are_filled(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         expected = linking_attributes(scene, question.object_index(scene), question.hidden)
         assert row["linking_attributes"] == expected

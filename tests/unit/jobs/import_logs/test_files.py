@@ -55,15 +55,12 @@ def test_damaged_member_costs_itself_alone(tmp_path: Path) -> None:
             archive.read("none")
 
 
-def test_member_that_grows_too_large_is_refused(tmp_path: Path) -> None:
+def test_members_and_archives_that_grow_too_large_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = zipped({"a": b"0" * (archives.MAX_MEMBER + 1), "b": b"{}"}, tmp_path / "x.eval")
     with open_archive(path) as archive:
         with pytest.raises(UnreadableError, match="larger than 32 MiB"):
             archive.read("a")
         assert archive.read("b") == b"{}"
-
-
-def test_archive_that_holds_many_times_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "_FREE_BYTES", 1 << 20)
     path = zipped({str(n): b"0" * (2 << 20) for n in range(3)}, tmp_path / "x.eval")
     with pytest.raises(UsageError, match="200 times"), open_archive(path) as archive:

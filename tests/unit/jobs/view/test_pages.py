@@ -105,13 +105,10 @@ def test_slowest_come_first(client: TestClient) -> None:
     assert max(times) == times[0] > times[-1]
 
 
-def test_pages_follow_each_other_without_overlap(client: TestClient) -> None:
+def test_pages_follow_each_other_without_overlap_to_the_last(client: TestClient) -> None:
     ids = [re.findall(r'class="open" href="([^"]+)"', client.get(f"samples?task=vsv&page={n}").text) for n in (1, 2)]
     assert len(ids[0]) == 50
     assert not {*ids[0]} & {*ids[1]}
-
-
-def test_page_number_beyond_the_end_shows_the_last_page(client: TestClient) -> None:
     page = client.get("samples?page=99999999").text
     assert re.search(r"Page (\d+) of \1<", page)
 
@@ -183,10 +180,16 @@ def test_a_line_of_people_stands_where_a_paper_has_them(opened: Any, copied: str
     assert "as published" not in page
 
 
-def test_unknown_benchmark_is_named(client: TestClient) -> None:
+def test_what_is_not_there_is_named(client: TestClient) -> None:
     response = client.get("benchmark?name=maja")
     assert response.status_code == 404
     assert "maja" in response.text
+    response = client.get("diff")
+    assert response.status_code == 404
+    assert "vlmsweep view OUT OUT" in response.text
+    response = client.get("sample?benchmark=maia&sample_id=none")
+    assert response.status_code == 404
+    assert "The outputs hold no answer to this sample.<" in response.text
 
 
 def test_words_of_the_judge_are_beside_the_answer(opened: Any, copied: str, maia_data: str) -> None:
@@ -222,12 +225,6 @@ def test_comparison_counts_changes(opened: Any, out: str, copied: str) -> None:
     assert ": 0<" in client.get("diff?change=worse").text
 
 
-def test_comparison_needs_two_outputs(client: TestClient) -> None:
-    response = client.get("diff")
-    assert response.status_code == 404
-    assert "vlmsweep view OUT OUT" in response.text
-
-
 def test_list_shows_what_each_item_asks_and_expects_with_a_thumbnail(client: TestClient, maia_data: str) -> None:
     page = html.unescape(client.get("samples?task=oevqa").text)
     sample = next(iter(Dataset.open(Store(maia_data), "maia").samples()))
@@ -251,9 +248,3 @@ def test_item_has_question_medium_and_expected_answer_before_the_answers(client:
         if row["task"] == "vsv" and row["status"] == "ok" and row["read"] and not is_right(row)
     )
     assert "Read as A, which is wrong." in client.get(f"sample?{identity(wrong)}").text
-
-
-def test_unknown_item_is_refused_without_a_promise(client: TestClient) -> None:
-    response = client.get("sample?benchmark=maia&sample_id=none")
-    assert response.status_code == 404
-    assert "The outputs hold no answer to this sample.<" in response.text

@@ -118,17 +118,9 @@ def test_verdicts_of_several_judges_are_kept_beside_the_first_ones(maia_data: st
     assert [row["accepted"] for row in values(out) if "rouge" in row] == [0.0, 0.0]
 
 
-def test_up_to_date_scores_are_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    PartScorer(spec(maia_data, out)).score(PART)
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("written again")
-
-    monkeypatch.setattr(Store, "put", refuse)
-    PartScorer(spec(maia_data, out)).score(PART)
-
-
-def test_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
+def test_changed_answers_and_damaged_scores_alone_are_scored_again(
+    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     before = values(out)
     table = read_part(out, PART)
@@ -138,14 +130,18 @@ def test_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
     out.put(PART, to_parquet(changed, PREDICTIONS))
     PartScorer(spec(maia_data, out)).score(PART)
     assert values(out) != before
-
-
-def test_damaged_score_part_is_written_again(maia_data: str, out: Store) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     whole = out.get(SCORES)
     out.put(SCORES, whole[: len(whole) // 2])
     PartScorer(spec(maia_data, out)).score(PART)
     assert out.get(SCORES) == whole
+    PartScorer(spec(maia_data, out)).score(PART)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("written again")
+
+    monkeypatch.setattr(Store, "put", refuse)
+    PartScorer(spec(maia_data, out)).score(PART)
 
 
 class LengthScorer:

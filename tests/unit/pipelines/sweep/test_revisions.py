@@ -139,15 +139,12 @@ def test_without_the_hub_a_local_run_takes_the_commit_of_the_cache(hub: LocalHub
     assert revisions(on_cluster.spec) == [None]  # the workers' caches are others
 
 
-def test_unknown_revision_is_refused_in_one_sentence(hub: LocalHub) -> None:
+def test_unknown_revision_is_refused_unless_only_workers_may_know_its_model(hub: LocalHub) -> None:
     with pytest.raises(UnknownRevisionError) as error:
         pin_revisions(sweep(a=model(revision="mian")), NO_RUN, ALL, endpoint=hub.url)
     assert str(error.value).startswith("model 'a': the hub has no revision 'mian' of org/name; ")
     with pytest.raises(UnknownRevisionError, match="the hub has no org/gone"):
         pin_revisions(sweep(a=model("org/gone")), NO_RUN, ALL, endpoint=hub.url)
-
-
-def test_model_that_only_workers_may_know_is_left_to_them_with_a_warning(hub: LocalHub) -> None:
     pinned = pin_revisions(sweep(a=model("checkpoints/mine"), address="ray://x"), NO_RUN, ALL, endpoint=hub.url)
     assert revisions(pinned.spec) == [None]
     assert "the hub has no checkpoints/mine" in pinned.warnings[0]

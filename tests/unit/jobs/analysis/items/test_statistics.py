@@ -40,11 +40,17 @@ def test_flipped_labels_are_suspect_and_few_others(models: int, recall: float) -
     assert hits / estimates >= 0.85
 
 
-def test_models_that_toss_coins_list_nothing() -> None:
+def test_models_that_toss_coins_are_equal_or_fail_list_nothing() -> None:
     for seed in range(10):
         right, answers, _ = coin_tosses(seed)
         assert not suspects(right, answers).any()
         assert not listed(reversed_p(right, rest_shares(right))).any()
+    right, answers, _ = simulated(1, 1)
+    for rows in (np.repeat(right, 6, axis=0), np.zeros((6, 500)), np.ones((6, 500))):
+        given = np.repeat(answers, 6, axis=0)
+        assert not suspects(rows, given).any()
+        assert not listed(reversed_p(rows, rest_shares(rows))).any()
+    assert suspicions(np.zeros((6, 3)), np.full((6, 3), None, dtype=object)) == [None] * 3
 
 
 def test_an_item_that_strong_models_get_wrong_is_reversed() -> None:
@@ -81,15 +87,6 @@ def test_rasch_finds_difficulties_and_says_how_sure_it_is() -> None:
     assert model.spread == pytest.approx(1.2, abs=0.15)
     assert np.abs(model.abilities - ability).max() < 0.5
     assert 0.9 < (np.abs(estimates - difficulty) < 1.96 * error).mean() < 0.99
-
-
-def test_equal_or_failing_models_list_nothing() -> None:
-    right, answers, _ = simulated(1, 1)
-    for rows in (np.repeat(right, 6, axis=0), np.zeros((6, 500)), np.ones((6, 500))):
-        given = np.repeat(answers, 6, axis=0)
-        assert not suspects(rows, given).any()
-        assert not listed(reversed_p(rows, rest_shares(rows))).any()
-    assert suspicions(np.zeros((6, 3)), np.full((6, 3), None, dtype=object)) == [None] * 3
 
 
 def test_suspicion_names_the_answer_and_its_models() -> None:

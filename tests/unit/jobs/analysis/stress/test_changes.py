@@ -89,15 +89,12 @@ def test_means_over_models_leave_out_those_that_guess(cells: dict[str, StressedC
     assert moved.ci_low < 0.5 < moved.ci_high
 
 
-def test_answers_to_one_side_alone_are_not_compared() -> None:
+def test_answers_to_one_side_alone_and_free_ones_are_not_compared() -> None:
     frame = rows(looks)
     frame = frame[(frame["condition"] == "") | (frame["sample_id"] < "q5")]
     (order, _) = stressed_cells("vague", {"looks": frame}, frozenset())
     assert order.models[0].n == len({f"q{n}" for n in range(ROWS) if f"q{n}" < "q5"})
     assert (order.pairs, order.conclusion) == ((), "one model: no pair to compare")
-
-
-def test_free_answers_have_no_moved_share() -> None:
     frame = rows(looks).assign(chosen=None)
     assert stressed_cells("vague", {"looks": frame}, frozenset())[0].moved is None
 
