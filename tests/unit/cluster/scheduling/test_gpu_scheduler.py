@@ -95,7 +95,7 @@ def test_models_take_only_replicas_that_pay_within_the_target_on_planned_nodes()
     assert scheduler.node_sizes_of("small") == (1,)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0, 1, 1, 1, 2, 4, 8]), st.floats(1, 1e4), st.integers(1, 60), st.integers(1, 9)),

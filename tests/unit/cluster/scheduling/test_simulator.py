@@ -81,7 +81,7 @@ WORKS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(raw=WORKS, gpus=st.sampled_from([8, 16, 64]), loss=st.sampled_from([0.0, 0.3]))
 def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: int, loss: float) -> None:
     works = [work(f"m{i}", g, *units, load=load) for i, (g, load, units) in enumerate(raw)]
@@ -100,7 +100,7 @@ def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: i
         assert result == simulate(scheduler, on)  # a simulation leaves the scheduler as it was
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     raw=st.lists(st.tuples(st.sampled_from([1, 2, 4]), st.integers(1, 50), st.integers(2, 9)), min_size=2, max_size=6)
 )

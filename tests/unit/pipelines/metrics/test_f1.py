@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 from sklearn.metrics import f1_score
@@ -44,7 +44,6 @@ def test_precision_recall_matches_golden_rows(row: dict[str, Any]) -> None:
         assert getattr(summary, name) == (expected if expected is None else pytest.approx(expected, abs=5e-5)), name
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([-0.2, 0.0, 0.1, 0.5, 0.75, 1.2])), min_size=1, max_size=30))
 def test_precision_recall_equals_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     adequate, scores = [int(is_adequate) for is_adequate, _ in rows], [score for _, score in rows]
@@ -82,7 +81,6 @@ def test_precision_recall_refuses_invalid_input(adequate: list[int], scores: lis
         f1.precision_recall(adequate, scores)
 
 
-@settings(deadline=None)  # the first example imports a library
 @given(rows=ROWS)
 def test_macro_f1_equals_scikit_learn_and_the_oracle(rows: list[tuple[int, int | None, float]]) -> None:
     gold = [y for y, _, _ in rows]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 from statsmodels.stats.proportion import proportion_confint
@@ -33,7 +33,6 @@ def ends(*terms: Term, within: tuple[float, float] = FRACTION) -> tuple[float, f
     return result.low, result.high
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
 def test_shares_have_wilsons_interval_of_the_effective_rows(rows: list[tuple[bool, int]]) -> None:
     values, clusters = [float(right) for right, _ in rows], [cluster for _, cluster in rows]
@@ -81,7 +80,6 @@ def test_wilsons_interval_equals_statsmodels(n: int) -> None:
         assert (result.low, result.high) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.05, 0.95), st.integers(0, 3)), min_size=4, max_size=30))
 def test_means_of_scores_have_the_jackknifes_interval_within_their_range(rows: list[tuple[float, int]]) -> None:
     values, clusters = zip(*rows, strict=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import nltk
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
@@ -54,7 +54,6 @@ def test_english_meteor_matches_golden_rows(row: dict[str, Any]) -> None:
     assert scores == [pytest.approx(row["meteor"], abs=5e-5)]
 
 
-@settings(deadline=None)  # the first example imports a library
 @given(
     candidate=st.lists(st.sampled_from(WORDS), max_size=9),
     references=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), min_size=1, max_size=3),

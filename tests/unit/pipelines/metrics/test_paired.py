@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, ttest_1samp
 from scipy.stats import t as student
@@ -61,7 +61,6 @@ def test_independent_right_and_wrong_rows_have_mcnemars_statistic(better: int, w
     assert result.p == pytest.approx(2 * student.sf(abs(statistic), rows - 1), rel=0.2)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60), st.booleans())
 def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
     rows: list[tuple[bool, bool, int]], share: bool
@@ -137,7 +136,6 @@ def test_holm_by_hand() -> None:
     assert paired.holm([None, 0.04, None, 0.01]) == [None, 0.04, None, 0.02], "what was not tested counts not"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS | st.just(""), st.lists(WORDS, min_size=1, max_size=3)), min_size=1, max_size=4))
 def test_bleu_of_summed_counts_is_corpus_bleu(rows: list[tuple[str, list[str]]]) -> None:
     candidates, references = [row[0] for row in rows], [row[1] for row in rows]

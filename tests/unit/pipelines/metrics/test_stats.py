@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.metrics import stats
@@ -31,7 +31,6 @@ def test_half_up_matches_golden_rows(row: dict[str, Any]) -> None:
     assert str(stats.half_up(row["value"], row["decimals"])) == row["expected"]
 
 
-@settings(deadline=None)  # the first example imports a library
 @given(st.integers(-(10**6), 10**6), st.integers(0, 3))
 def test_half_up_rounds_halves_away_from_zero(n: int, decimals: int) -> None:
     scale = 10**decimals

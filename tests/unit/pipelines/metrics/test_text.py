@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 from rouge_score.rouge_scorer import RougeScorer
@@ -21,7 +21,6 @@ def test_rouge_l_matches_golden_rows(row: dict[str, Any]) -> None:
     assert text.rouge_l([row["candidate"]], [row["references"]]) == [pytest.approx(row["expected"], abs=5e-5)]
 
 
-@settings(deadline=None)
 @given(first=TEXTS, second=TEXTS)
 def test_rouge_l_equals_rouge_score(first: str, second: str) -> None:
     class Tokenizer:
@@ -32,7 +31,6 @@ def test_rouge_l_equals_rouge_score(first: str, second: str) -> None:
     assert text.rouge_l([second], [[f"a {first}"]]) == [expected]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(TEXTS, REFERENCES), min_size=1, max_size=8))
 def test_cider_equals_pycocoevalcap(items: list[tuple[str, list[str]]]) -> None:
     expected = CiderScorer(n=4, sigma=6.0)
@@ -42,7 +40,6 @@ def test_cider_equals_pycocoevalcap(items: list[tuple[str, list[str]]]) -> None:
     assert scores == list(expected.compute_score()[1])
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(TEXTS, REFERENCES), min_size=1, max_size=8), st.integers(1, 3), st.sampled_from([1, 1 << 62]))
 def test_chunks_and_renumbered_keys_change_no_score(
     items: list[tuple[str, list[str]]], chunk_items: int, max_key: int
@@ -55,7 +52,6 @@ def test_chunks_and_renumbered_keys_change_no_score(
         assert (cider(candidates, references), corpus_bleu(candidates, references)) == expected
 
 
-@settings(deadline=None)
 @given(
     st.text(alphabet="ab12.,-'&;<>!é \n\t\u00a0", max_size=20),
     st.sampled_from(["", "&quot;", "<skipped>", "-\n", "&amp;lt;"]),
@@ -65,7 +61,6 @@ def test_13a_tokens_equal_sacrebleus(line: str, special: str) -> None:
         assert text.tokens_13a(sentence) == Tokenizer13a()(sentence.rstrip()).split()
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(TEXTS, REFERENCES), min_size=1, max_size=8), st.integers(1, 4), st.booleans())
 def test_corpus_bleu_equals_sacrebleus(items: list[tuple[str, list[str]]], order: int, lowercase: bool) -> None:
     candidates, references = [candidate for candidate, _ in items], [group for _, group in items]
@@ -141,7 +136,6 @@ def test_mismatched_lists_are_refused(score: Any, candidates: list[str], referen
         score(candidates, references)
 
 
-@settings(deadline=None)  # the first example imports a library
 @given(candidate=TEXTS, references=REFERENCES)
 def test_scores_are_in_range_and_references_never_lower_rouge(candidate: str, references: list[str]) -> None:
     assert 0.0 <= text.bleu1([candidate], [references])[0] <= 1.0

@@ -97,7 +97,7 @@ def test_units_are_sized_by_group_replicas_pixels_and_engine() -> None:
     replicas=st.integers(1, 70),
     per_sample=st.integers(1, 9),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
     groups: list[int], replicas: int, per_sample: int
 ) -> None:

@@ -5,7 +5,7 @@ import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Generation
@@ -65,7 +65,6 @@ def test_request_id_is_pinned(target: ModelTarget) -> None:
 TEXTS = st.text(max_size=12)
 
 
-@settings(deadline=None)
 @given(texts=st.tuples(*[TEXTS] * 6), names=st.tuples(TEXTS, TEXTS), revision=st.none() | TEXTS)
 def test_request_id_is_the_hash_of_its_sorted_inputs(
     texts: tuple[str, ...], names: tuple[str, str], revision: str | None
