@@ -11,9 +11,7 @@ import ray._private.worker
 from cluster.ray_private import shut_down
 
 
-def test_reference_that_a_thread_drops_while_ray_shuts_down_does_not_reach_native_code(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_reference_dropped_while_ray_shuts_down_reaches_no_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
     worker, ended = ray._private.worker.global_worker, list[str]()
 
     def shutdown_driver() -> None:

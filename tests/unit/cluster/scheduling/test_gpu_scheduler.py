@@ -104,9 +104,7 @@ def test_models_take_only_replicas_that_pay_within_the_target_on_planned_nodes()
     ),
     st.sampled_from([[1], [2], [8], [4, 4], [8, 8, 2]]),
 )
-def test_every_model_runs_once_and_no_gpu_is_assigned_twice(
-    drawn: list[tuple[int, float, int, int]], nodes: list[int]
-) -> None:
+def test_models_run_once_and_no_gpu_is_shared(drawn: list[tuple[int, float, int, int]], nodes: list[int]) -> None:
     works = [
         work(f"m{i}", gpus, *[seconds / units] * units, load=60.0, most=most)
         for i, (gpus, seconds, units, most) in enumerate(drawn)

@@ -131,9 +131,7 @@ def test_all_pairs_of_the_named_models(five_models: Store) -> None:
     assert pairs("m0", "m3", "m1") == [("m0", "m3"), ("m0", "m1"), ("m3", "m1")]
 
 
-def test_models_that_answer_alike_have_a_sentence_and_no_number(
-    tables: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_answers_have_no_number(tables: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     score_answers(tables, tmp_path, {"a": ["yes", "no"], "b": ["yes", "no"]})
     out = Store(tables.out)
     (row,) = power(out, 0.1)
@@ -182,7 +180,7 @@ def test_clusters_of_failed_rows_are_not_counted(tables: RunSpec, tmp_path: Path
     assert row.clusters_needed == row.rows_needed
 
 
-def test_clusters_of_failed_rows_are_counted_where_these_are_wrong_answers(
+def test_clusters_of_failed_rows_count_where_these_are_wrong(
     two_models: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (before,) = power(two_models, 0.1, "statement_accuracy", ["a"])
@@ -199,9 +197,7 @@ def test_clusters_of_failed_rows_are_counted_where_these_are_wrong_answers(
     assert row.clusters == before.clusters == 2
 
 
-def test_an_output_without_an_interval_is_said_to_have_none(
-    tables: RunSpec, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_without_an_interval_has_a_sentence(tables: RunSpec, capsys: pytest.CaptureFixture[str]) -> None:
     out = swept(tables, "first", "1", a=ModelSpec(engine="random"))
     assert run(["power", out.uri, "--difference", "0.1"]) == 0
     assert "No value has an interval" in capsys.readouterr().out

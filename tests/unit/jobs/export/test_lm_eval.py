@@ -50,9 +50,7 @@ def test_samples_hold_prompt_answer_and_scores(exported: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["lm-eval", "inspect"])
-def test_an_export_is_read_back_as_the_requests_it_was_made_of(
-    form: str, out: str, maia_data: str, folder: Path
-) -> None:
+def test_an_export_is_read_back_as_its_own_requests(form: str, out: str, maia_data: str, folder: Path) -> None:
     """Settings that differ in frames alone have the same prompts."""
     assert (
         run(["export", form, out, str(folder), "--models", "m/1", *(["--no-media"] if form == "inspect" else [])]) == 0

@@ -95,9 +95,7 @@ def test_best_weights_stay_until_a_checkpoint_records_better_ones(base: Finetune
 @pytest.mark.parametrize(
     ("eval_every", "message"), [(None, "^the loss at step 2 is nan"), (1, "^the validation loss at step 1 is nan")]
 )
-def test_diverged_training_ends_with_step_and_remedy(
-    base: FinetuneSpec, tmp_path: Path, eval_every: int | None, message: str
-) -> None:
+def test_diverged_training_says_so(base: FinetuneSpec, tmp_path: Path, eval_every: int | None, message: str) -> None:
     settings = replace(base.settings, learning_rate=1e30, warmup_ratio=0.0)
     spec = replace(base, out=str(tmp_path / "out"), settings=settings, eval_every=eval_every)
     with pytest.raises(TrainingStateError, match=f"{message}.*lower --learning-rate.*--dtype float32.*another --out"):

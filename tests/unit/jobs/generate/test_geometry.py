@@ -80,9 +80,7 @@ def surface(solid: Solid) -> list[Point]:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(("x", "y", "radius", "rotation"), [(0, 0, 0.7, 1.0), (4.1, -2.0, 0.35, 200.0)])
-def test_an_outline_encloses_its_solid_and_no_more(
-    shape: str, x: float, y: float, radius: float, rotation: float
-) -> None:
+def test_an_outline_encloses_its_solid_only(shape: str, x: float, y: float, radius: float, rotation: float) -> None:
     solid = stand(shape, x, y, radius, rotation)
     outline = geometry.outline(solid, CAMERA)
     sampled = [CAMERA.project(point) for point in surface(solid)]
@@ -118,9 +116,7 @@ def inside(solid: Solid, x: float, y: float) -> bool:
 
 
 @given(SOLIDS, st.sampled_from(SHAPES), st.floats(0, 360), st.floats(0, 6.3), st.floats(0.2, 2.5))
-def test_footprints_meet_where_they_share_ground(
-    solid: Solid, shape: str, rotation: float, towards: float, away: float
-) -> None:
+def test_footprints_share_ground(solid: Solid, shape: str, rotation: float, towards: float, away: float) -> None:
     x, y, _ = solid.coords
     other = stand(shape, x + away * math.cos(towards), y + away * math.sin(towards), 0.35, rotation)
     grid = [(x + i / 20, y + j / 20) for i in range(-40, 41) for j in range(-40, 41)]

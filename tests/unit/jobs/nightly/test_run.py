@@ -58,9 +58,7 @@ def test_changed_code_makes_every_pair_due(spec: RunSpec, tmp_path: Path, monkey
     assert [status.why for status in due_pairs(spec, history)] == ["changed: code"]
 
 
-def test_night_of_fewer_pairs_keeps_the_others_known(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fewer_pairs_keep_the_others_known(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(str(tmp_path / "history"))
     two = replace(spec, models={"m": random(), "n": random(seed=2)})
     record_first_night(history, two)

@@ -188,9 +188,7 @@ def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
         ({"messages": 2}, {"messages": picture(uri())}, r"--max-messages"),
     ],
 )  # fmt: skip
-def test_request_above_a_bound_is_refused_with_its_flag(
-    bounds: dict[str, int], fields: dict[str, Any], message: str
-) -> None:
+def test_requests_above_a_bound_name_its_flag(bounds: dict[str, int], fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequestError, match=message) as refused:
         read(bounds=Bounds(**bounds), **fields)
     assert refused.value.status == 400

@@ -157,7 +157,7 @@ def test_output_without_report_that_is_being_written_is_shown_with_notes(out: st
     assert "planned requests have no answer" in page
 
 
-def test_answers_about_data_that_are_gone_are_left_out_with_a_note(
+def test_answers_about_lost_data_are_left_out(
     maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = Store(write_output(str(tmp_path / "mixed"), maia_data, ["a", "b"]))

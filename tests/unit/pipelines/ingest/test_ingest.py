@@ -59,9 +59,7 @@ def test_fingerprint_depends_on_content_only(source: Path, tmp_path: Path) -> No
     assert len(Store(str(tmp_path / "data")).list("maia/samples")) == 1
 
 
-def test_dangling_links_are_ignored_and_an_impossible_name_rejects_its_own_questions(
-    source: Path, tmp_path: Path
-) -> None:
+def test_dangling_links_are_ignored_and_impossible_names_reject_their_rows(source: Path, tmp_path: Path) -> None:
     (source / "readme.txt").symlink_to("/nonexistent")
     (source / "videos" / "9.mp4").symlink_to("/nonexistent")
     assert read(source, tmp_path).manifest.samples == 48

@@ -128,9 +128,7 @@ def test_a_plain_kind_is_recognised(tmp_path: Path, answers: list[Any], kind: st
         ([date(2020, 1, 31), date(1999, 12, 1)], "text", ["2020-01-31", "1999-12-01"]),
     ],
 )
-def test_columns_of_decimals_and_dates_are_answers(
-    tmp_path: Path, answers: list[Any], kind: str, texts: list[str]
-) -> None:
+def test_decimals_and_dates_are_answers(tmp_path: Path, answers: list[Any], kind: str, texts: list[str]) -> None:
     result = ingest(tmp_path, "q.parquet", parquet([{"question": "q", "answer": answer} for answer in answers]))
     assert result.manifest.table.kind == kind
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [[text] for text in texts]
@@ -481,8 +479,6 @@ def test_two_columns_of_one_name_are_refused_in_every_form(tmp_path: Path, endin
         ("q.parquet", parquet([]), "it holds none"),
     ],
 )
-def test_a_table_that_cannot_be_read_says_why_of_its_first_row(
-    tmp_path: Path, name: str, content: str | bytes, reason: str
-) -> None:
+def test_an_unreadable_table_names_its_row_1(tmp_path: Path, name: str, content: str | bytes, reason: str) -> None:
     with pytest.raises(SourceError, match=f"no row could be read; {reason.replace('?', '[?]')}"):
         ingest(tmp_path, name, content)

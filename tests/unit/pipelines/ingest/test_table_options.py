@@ -33,9 +33,7 @@ def test_answers_name_options_by_index_text_or_letter(tmp_path: Path, answers: l
         (["one", "two", "three", "four"], ["0", "1", "2"], [0, 1, 2]),  # an index is no number word
     ],
 )
-def test_digits_are_texts_where_most_are_an_option(
-    tmp_path: Path, options: list[Any], answers: list[Any], golds: list[int]
-) -> None:
+def test_digits_are_option_texts(tmp_path: Path, options: list[Any], answers: list[Any], golds: list[int]) -> None:
     rows = [{"question": "x", "choices": options, "answer": answer} for answer in answers]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
@@ -51,9 +49,7 @@ def test_digits_are_texts_where_most_are_an_option(
         ([1, 1, 2], [1, 1, 2], "though none is 0; 1 of 3 are also the text of an option, and not read so"),
     ],
 )  # fmt: skip
-def test_which_reading_of_digits_was_taken_is_said(
-    tmp_path: Path, answers: list[int], golds: list[int], notice: str
-) -> None:
+def test_the_reading_of_digits_is_said(tmp_path: Path, answers: list[int], golds: list[int], notice: str) -> None:
     rows = [{"question": "x", "choices": ["3", "2", "4", "7"], "answer": answer} for answer in answers]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
@@ -153,9 +149,7 @@ def test_json_text_of_a_list_with_one_reference_is_an_answer_of_a_choice(tmp_pat
     ("options", "answer", "gold"),
     [(["A. -3", "B. 3"], "3", 1), (["A. 5.5", "B. -5.5"], "-5.5", 1), (["A. the dog", "B. dog"], "dog", 1)],
 )
-def test_option_of_an_answer_is_looked_for_without_letters_first(
-    tmp_path: Path, options: list[str], answer: str, gold: int
-) -> None:
+def test_answers_are_options_without_letters_first(tmp_path: Path, options: list[str], answer: str, gold: int) -> None:
     row = {"question": "Which?", "options": options, "answer": answer}
     digits = {"question": "So?", "options": ["3", "4"], "answer": "3"}  # digits are texts in this file
     ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, [row, digits])), kind="choice")

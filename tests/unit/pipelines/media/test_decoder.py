@@ -53,9 +53,7 @@ def test_stuck_child_is_replaced(picture: Path) -> None:
         assert decoder._child is None
 
 
-def test_encoding_of_the_shells_streams_does_not_reach_the_child(
-    picture: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoding_of_the_shells_streams_reaches_no_child(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-16")
     with Decoder() as decoder:
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)

@@ -59,9 +59,7 @@ def test_english_meteor_matches_golden_rows(row: dict[str, Any]) -> None:
     references=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), min_size=1, max_size=3),
     wordnet=st.sampled_from([None, OneSynset()]),
 )
-def test_meteor_equals_nltks(
-    candidate: list[str], references: list[list[str]], wordnet: meteor.Synonyms | None
-) -> None:
+def test_meteor_equals_nltk(candidate: list[str], references: list[list[str]], wordnet: meteor.Synonyms | None) -> None:
     expected = meteor_score(references, candidate, wordnet=wordnet or SimpleNamespace(synsets=lambda _word: ()))
     texts = [" ".join(reference) for reference in references]
     assert meteor.meteor_english([" ".join(candidate)], [texts], wordnet=wordnet) == [expected]

@@ -62,9 +62,7 @@ def test_independent_right_and_wrong_rows_have_mcnemars_statistic(better: int, w
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60), st.booleans())
-def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
-    rows: list[tuple[bool, bool, int]], share: bool
-) -> None:
+def test_interval_leaves_out_zero_only_if_p_is_below_0_05(rows: list[tuple[bool, bool, int]], share: bool) -> None:
     a, b, clusters = zip(*rows, strict=True)
     result = compared(means(a, b, np.array(clusters)), share=share)
     if result.p is not None and result.ends is not None and abs(result.p - 0.05) > 1e-6:
@@ -76,9 +74,7 @@ def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
     st.floats(0.0005, 0.2),
     st.booleans(),
 )
-def test_intervals_of_any_level_agree_with_the_p_value(
-    rows: list[tuple[bool, bool, int]], alpha: float, share: bool
-) -> None:
+def test_intervals_of_any_level_agree_with_p(rows: list[tuple[bool, bool, int]], alpha: float, share: bool) -> None:
     a, b, clusters = zip(*rows, strict=True)
     result = compared(means(a, b, np.array(clusters)), share=share)
     ends = None if result.spread is None else result.spread.ends(result.difference, alpha)

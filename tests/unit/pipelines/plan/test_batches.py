@@ -98,9 +98,7 @@ def test_units_are_sized_by_group_replicas_pixels_and_engine() -> None:
     per_sample=st.integers(1, 9),
 )
 @settings(max_examples=40)
-def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
-    groups: list[int], replicas: int, per_sample: int
-) -> None:
+def test_requests_are_in_one_unit_and_units_in_one_batch(groups: list[int], replicas: int, per_sample: int) -> None:
     units = cut(groups, replicas, per_sample)
     batches = batch_units(units, replicas)
     assert sorted(unit.part for batch in batches for unit in batch) == sorted(unit.part for unit in units)

@@ -58,9 +58,7 @@ def finished(ids: Iterable[str]) -> CompletedRequests:
     return CompletedRequests(IdSet(ids))
 
 
-def test_plan_counts_each_request_in_one_unit_and_shared_media_once(
-    plan: StoredPlan, target: ModelTarget, out: Store, dataset: Dataset
-) -> None:
+def test_plan_counts_each_request_once(plan: StoredPlan, target: ModelTarget, out: Store, dataset: Dataset) -> None:
     work = plan_model(plan, target, CompletedRequests())
     videos = 2
     for setting in ("black-video", "1-frame", "32-frames"):
@@ -78,9 +76,7 @@ def test_plan_counts_each_request_in_one_unit_and_shared_media_once(
     assert work.shared_tokens > 100 * work.distinct_media_tokens
 
 
-def test_completed_requests_are_skipped_one_by_one_and_all_together(
-    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
-) -> None:
+def test_completed_requests_are_skipped(plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget) -> None:
     requests = every(target, dataset)
     done = {request.request_id for request in requests if request.columns["task"] == "vsv"} | {requests[-1].request_id}
     work = plan_model(plan, target, finished(done))
@@ -106,9 +102,7 @@ def test_completed_requests_cost_nothing(plan: StoredPlan, out: Store, dataset: 
     assert seconds[0] == pytest.approx(seconds[1], rel=0.2)
 
 
-def test_failed_requests_are_retried_into_the_part_that_holds_them(
-    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
-) -> None:
+def test_failed_requests_stay_in_a_part(plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget) -> None:
     requests = every(target, dataset)
     failed = {request.request_id for request in requests[:3]}
     completed = finished(request.request_id for request in requests[3:])

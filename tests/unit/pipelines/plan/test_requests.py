@@ -66,9 +66,7 @@ TEXTS = st.text(max_size=12)
 
 
 @given(texts=st.tuples(*[TEXTS] * 6), names=st.tuples(TEXTS, TEXTS), revision=st.none() | TEXTS)
-def test_request_id_is_the_hash_of_its_sorted_inputs(
-    texts: tuple[str, ...], names: tuple[str, str], revision: str | None
-) -> None:
+def test_request_id_hashes_sorted_inputs(texts: tuple[str, ...], names: tuple[str, str], revision: str | None) -> None:
     columns = dict(zip(ROW_TEXTS, texts, strict=True))
     fingerprint = {"revision": revision, "engine": "x", "limits": {"b": 1.5, "a": None}}
     target = target_of(

@@ -71,9 +71,7 @@ def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> Non
     assert not folders[0].exists()
 
 
-def test_sweep_of_three_models_decodes_each_clip_once(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_three_models_decode_each_clip_once(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[tuple[str, int]] = []
     decode = Decoder.decode
 

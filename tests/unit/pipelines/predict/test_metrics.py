@@ -100,9 +100,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]
     return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_log_lines_name_run_model_part_and_request(
-    recorded: RecordedMetrics, lines: Callable[[], list[dict[str, Any]]]
-) -> None:
+def test_log_lines_name_their_request(recorded: RecordedMetrics, lines: Callable[[], list[dict[str, Any]]]) -> None:
     with log_context(run="r", model="m"):
         count_commit("m", RECEIPT)
     part, failed = lines()

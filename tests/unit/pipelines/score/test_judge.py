@@ -104,9 +104,7 @@ def words(request: Request) -> str:
     return part.text
 
 
-def test_loader_reads_the_questions_of_the_judge_plan(
-    maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget
-) -> None:
+def test_loader_reads_the_plan(maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget) -> None:
     out = Store(str(tmp_path))
     fingerprint = scoring.dataset.manifest.dataset_fingerprint
     predictions = [

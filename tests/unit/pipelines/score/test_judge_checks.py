@@ -35,9 +35,7 @@ def row(**data: Any) -> Row:
         ({"sentence": "one", "phrase": "p"}, {"sentence": "red", "phrase": "p"}, "one"),
     ],
 )
-def test_swapped_turns_references_or_exchanges_one_with_the_answer(
-    data: dict[str, Any], swapped: dict[str, Any], output: str
-) -> None:
+def test_swapped_turns_references_or_the_answer(data: dict[str, Any], swapped: dict[str, Any], output: str) -> None:
     changed = changed_row(row(**data), SWAPPED)
     assert (changed.sample.data, changed.output) == (swapped, output)
 

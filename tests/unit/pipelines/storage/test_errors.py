@@ -80,9 +80,7 @@ def test_errors_of_our_code_are_no_storage_errors() -> None:
         ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://public.example/"}, "check the variables AWS_"),
     ],
 )
-def test_settings_that_the_client_refuses_name_the_variables(
-    variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_settings_are_named(variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

@@ -68,9 +68,7 @@ def repaired(store: Store) -> CompletedRequests:
     return completed
 
 
-def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_part_is_skipped_and_moved_by_repair(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = Store(str(tmp_path))
     store.put(A, to_parquet(rows(0, 5), PREDICTIONS))
     store.put(B, to_parquet(rows(5, 5), PREDICTIONS)[:-20])

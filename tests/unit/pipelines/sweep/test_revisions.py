@@ -112,9 +112,7 @@ def test_output_of_a_run_without_commits_is_resumed_as_it_was_begun(hub: LocalHu
     assert hub.requests == []
 
 
-def test_nothing_is_asked_about_commits_folders_endpoints_and_models_that_do_not_run(
-    hub: LocalHub, tmp_path: Path
-) -> None:
+def test_nothing_is_asked_about_commits_folders_endpoints_and_idle_models(hub: LocalHub, tmp_path: Path) -> None:
     endpoint = ModelSpec(engine="openai", model="gpt", base_url="http://127.0.0.1:1")
     spec = sweep(
         a=model(revision=SECOND), b=model(str(tmp_path)), c=endpoint, d=ModelSpec(engine="random"), judge=model()

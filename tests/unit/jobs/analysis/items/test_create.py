@@ -48,9 +48,7 @@ def test_every_item_has_a_row_and_the_subset_is_of_them(five_models: Store, tmp_
     assert report.compact == compact_subset(np.array(shares))
 
 
-def test_right_is_what_needs_no_medium_and_what_the_medium_adds_where_five_models_say_so(
-    five_models: Store, tmp_path: Path
-) -> None:
+def test_right_is_what_needs_no_medium_and_what_it_adds_by_five_models(five_models: Store, tmp_path: Path) -> None:
     (report,) = describe_items([five_models.uri])
     assert {row.medium_share is None for row in report.rows} == {False, True}
     for row in report.rows:
@@ -76,9 +74,7 @@ def test_rows_of_a_table_that_ask_the_same_are_duplicates(table_out: Store) -> N
     assert not report.not_searched
 
 
-def test_duplicates_that_cannot_be_looked_for_are_said(
-    five_models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_data_have_no_duplicates(five_models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object) -> None:
         raise DatasetError("no data there")
 

@@ -88,9 +88,7 @@ def test_refused_creation_ends_the_run_in_the_provider_s_words(maia_data: str, t
     ("status", "message"),
     [(400, CREDIT), (401, "invalid x-api-key"), (403, "no access to this model"), (400, "`prompt` is required")],
 )
-def test_lines_that_are_all_refused_alike_end_the_run(
-    maia_data: str, tmp_path: Path, engine: str, status: int, message: str
-) -> None:
+def test_lines_refused_alike_end_a_run(maia_data: str, tmp_path: Path, engine: str, status: int, message: str) -> None:
     faults = [Status(status=status, message=message)]
     with BatchEndpoint(lambda _: faults[0] if faults else "A", engine=engine) as endpoint:
         with pytest.raises(ModelUnavailableError, match=f"refused alike: http_{status}: {message}"):

@@ -57,9 +57,7 @@ def test_record_stays_while_a_batch_may_exist(
 
 @pytest.mark.parametrize("status", in_turns([404, 405, 501], [404]))
 @pytest.mark.parametrize("is_created", [True, False])
-def test_batch_that_the_provider_does_not_list_waits_for_a_person(
-    maia_data: str, tmp_path: Path, status: int, is_created: bool
-) -> None:
+def test_unlisted_batch_waits_for_a_person(maia_data: str, tmp_path: Path, status: int, is_created: bool) -> None:
     lost_replies = [500]
 
     def refuse(method: str, path: str) -> tuple[int, bytes] | None:

@@ -143,9 +143,7 @@ def test_other_name_of_the_token_limit_is_learned(maia_data: str, tmp_path: Path
     check_complete(tmp_path, endpoint)
 
 
-def test_run_without_batches_warns_of_those_at_the_provider(
-    maia_data: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_run_without_batches_warns_of_them(maia_data: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with BatchEndpoint(always("A"), lambda _: BatchScript(lost=True)) as endpoint:
         job = job_of(maia_data, tmp_path, endpoint)
         warn_of_batches(job)
@@ -213,9 +211,7 @@ def test_endpoint_without_batches_says_so(maia_data: str, tmp_path: Path) -> Non
     assert records(tmp_path) == []
 
 
-def test_models_in_batches_run_at_the_same_time_without_a_cluster(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_in_batches_run_concurrently(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     with BatchEndpoint(always("A")) as endpoint:
         server = endpoint.batches
@@ -242,9 +238,7 @@ def test_models_in_batches_run_at_the_same_time_without_a_cluster(
 
 
 @pytest.mark.parametrize("moment", ["put_results", "put"])
-def test_run_that_dies_while_it_stores_results_fetches_them_again(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_death_while_storing(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     store = getattr(BatchRecords, moment)
 
     def die(records: BatchRecords, *args: Any) -> None:
