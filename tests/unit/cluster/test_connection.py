@@ -1,5 +1,3 @@
-"""Errors of a Ray that cannot be started."""
-
 import ctypes
 import os
 import shutil

@@ -1,5 +1,3 @@
-"""What follows from the hyperparameters: steps, order, learning rate."""
-
 import pytest
 
 from jobs.finetune.settings import TrainingSettings, epoch_order, learning_rate_factor, step_batch

@@ -1,5 +1,3 @@
-"""Camera, outlines and footprints of generated scenes."""
-
 import dataclasses
 import math
 import random

@@ -1,5 +1,3 @@
-"""Scenes and pictures: places, visibility and colours of objects."""
-
 import colorsys
 import dataclasses
 import itertools

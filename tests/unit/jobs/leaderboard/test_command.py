@@ -1,5 +1,3 @@
-"""`vlmsweep leaderboard` as a command."""
-
 from __future__ import annotations
 
 import json

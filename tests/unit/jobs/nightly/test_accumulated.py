@@ -1,5 +1,3 @@
-"""Evidence that nights add up."""
-
 from __future__ import annotations
 
 import math

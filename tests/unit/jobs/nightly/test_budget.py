@@ -1,5 +1,3 @@
-"""The budget of a night, and its estimates."""
-
 from __future__ import annotations
 
 from dataclasses import replace

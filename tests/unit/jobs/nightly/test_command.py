@@ -1,5 +1,3 @@
-"""The command of the nightly."""
-
 from __future__ import annotations
 
 import json

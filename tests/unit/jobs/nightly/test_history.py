@@ -1,5 +1,3 @@
-"""The history of nights."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime

@@ -1,5 +1,3 @@
-"""Scores by sample."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Evidence that a judge has drifted, added up over nights."""
-
 from __future__ import annotations
 
 import math

@@ -1,5 +1,3 @@
-"""The page of the last nights."""
-
 from __future__ import annotations
 
 import html

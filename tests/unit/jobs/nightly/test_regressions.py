@@ -1,5 +1,3 @@
-"""Which scores changed between nights."""
-
 from __future__ import annotations
 
 import math

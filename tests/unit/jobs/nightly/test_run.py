@@ -1,5 +1,3 @@
-"""Due pairs, and shifted numbers."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The summary of a night."""
-
 from __future__ import annotations
 
 from jobs.nightly.history import Pair

@@ -1,5 +1,3 @@
-"""What the pages show of an output."""
-
 from __future__ import annotations
 
 import html

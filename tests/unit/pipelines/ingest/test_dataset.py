@@ -1,5 +1,3 @@
-"""Canonical data: fingerprints and stored paths."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Tests and intervals of paired differences."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""Draws of rows, and rounding."""
-
 from typing import Any
 
 import numpy as np

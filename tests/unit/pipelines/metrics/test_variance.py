@@ -1,5 +1,3 @@
-"""Components of variance, against planted ones."""
-
 from __future__ import annotations
 
 import numpy as np

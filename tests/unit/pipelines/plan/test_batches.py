@@ -1,5 +1,3 @@
-"""Units that are batched together, and the size of batches."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Request ids, and the forms of a builder."""
-
 import json
 import pickle
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""Captioners of a run."""
-
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.requests import caption_targets, model_targets

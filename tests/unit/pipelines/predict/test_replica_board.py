@@ -1,5 +1,3 @@
-"""The board of replicas, without Ray."""
-
 from pipelines.predict.replica_board import MAX_LOADS, ReplicaBoard
 
 

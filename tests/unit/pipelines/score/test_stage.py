@@ -1,5 +1,3 @@
-"""Scoring the parts of an output in this process."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""Errors of a store: what is transient, and the remedy in the message."""
-
 import errno
 import pickle
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Judges beside the models that still answer."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""The table of metrics by set of prompts, with numbers worked out by hand."""
-
 from __future__ import annotations
 
 from math import sqrt

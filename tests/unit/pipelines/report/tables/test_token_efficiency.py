@@ -1,5 +1,3 @@
-"""Prompt tokens computed and the least possible."""
-
 from pathlib import Path
 
 from models.message_codec import dump_steps
