@@ -69,14 +69,13 @@ def four() -> dict[str, float]:
     return {"GPU": 4.0}
 
 
-def test_shortage_on_one_machine_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+def test_shortage_is_reported_at_once_or_within_a_minute(
+    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
+) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, timeout_s=50, grows=False)
     assert (cluster.now, cluster.placement_groups) == (0.0, [])
-
-
-def test_shortage_on_a_fixed_cluster_takes_a_minute(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, timeout_s=50, grows=True)
@@ -84,15 +83,12 @@ def test_shortage_on_a_fixed_cluster_takes_a_minute(monkeypatch: pytest.MonkeyPa
     assert (cluster.placement_groups, cluster.taken_back) == ([[four]], ["the group"])
 
 
-def test_refused_launch_is_waited_for_as_it_may_come(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+def test_nodes_that_may_come_are_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     pending = [True] * 90 + [False] * 200  # the launch is refused after three minutes, and succeeds later
     placement_at = [[SMALL]] * 300 + [[SMALL, BIG]]
     cluster = Cluster(monkeypatch, placement_at, pending)
     placement.wait_for_capacity(four, timeout_s=1800, grows=True)
     assert cluster.now > 500
-
-
-def test_joining_node_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
     placement.wait_for_capacity(four, timeout_s=50, grows=True)
     assert cluster.now > 150

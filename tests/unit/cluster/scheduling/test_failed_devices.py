@@ -48,7 +48,7 @@ def test_holders_of_gpus_that_work_end_once_the_failed_one_is_held_or_the_replic
     assert fleet.running == []
 
 
-def test_gpu_is_taken_back_when_a_request_explains_its_failures() -> None:
+def test_gpu_is_taken_back_when_a_request_explains_its_failures_and_tries_to_hold_one_end() -> None:
     fleet = Fleet(gpus=2)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
@@ -58,9 +58,6 @@ def test_gpu_is_taken_back_when_a_request_explains_its_failures() -> None:
     fleet.devices.excuse("u")
     assert fleet.running == []
     assert not fleet.devices.avoid("n", ["0"])
-
-
-def test_tries_to_hold_a_gpu_have_an_end() -> None:
     fleet = Fleet(gpus=8)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")

@@ -48,23 +48,17 @@ def one_by_one(works: list[ModelWorkload], gpus: int) -> float:
     return sum(w.load_s + w.seconds / min(gpus // w.gpus, len(w.units), w.max_replicas) for w in works)
 
 
-def test_small_models_run_beside_a_large_one_that_leaves_gpus_free() -> None:
+def test_schedule_with_the_shorter_makespan_is_chosen() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
     end, intervals = played([*small, big], [8])
     assert {begin for begin, _, _ in intervals.values()} == {0.0}
     assert end == 410.0
     assert end < one_by_one([*small, big], 8)
-
-
-def test_longest_model_gets_at_least_half_of_the_gpus() -> None:
     works = [work("long", 1, *[3.6] * 10_000), *(work(f"s{i}", 1, *[3.6] * 1000) for i in range(8))]
     end, intervals = played(works, [8])
     assert intervals["long"][2] >= 4
     assert end == pytest.approx(estimate_makespan(GpuScheduler(works, [8])))
     assert end < 1.5 * one_by_one(works, 8)
-
-
-def test_schedule_with_the_shorter_makespan_is_chosen() -> None:
     even = [work(f"m{i}", 1, *[3.6] * 1000) for i in range(9)]  # nine of a kind on eight GPUs: the ninth would be alone
     assert not choose_schedule(even, [8]).together
     few = [work(f"m{i}", 1, *[100.0] * 2) for i in range(9)]  # more than two GPUs are of no use to any of them

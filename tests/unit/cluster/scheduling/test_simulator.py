@@ -24,7 +24,7 @@ def run(works: list[ModelWorkload], on: Fleet, cost_limit: float | None = None) 
     return simulate(run_schedule(works, on.nodes, cost_limit), on)
 
 
-def test_one_model_takes_its_time_and_a_single_or_cost_limited_one_its_maximum() -> None:
+def test_models_take_their_time_and_keep_their_gpus() -> None:
     result = run([work("a", 1, 5.0, 7.0)], fleet(1))
     assert result.makespan_s == 22.0
     assert result.loads == {"a": 1}
@@ -37,9 +37,6 @@ def test_one_model_takes_its_time_and_a_single_or_cost_limited_one_its_maximum()
     assert result.loads == {"a": 4, "b": 3}
     assert result.starts == {"a": 0.0, "b": 101.0}  # in the order given
     assert run(both, fleet(8)).loads == {"a": 1, "b": 1}  # more would save less than they load
-
-
-def test_large_and_small_models_start_together_and_keep_their_gpus() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
     result = run([*small, big], fleet(8))
     assert set(result.starts.values()) == {0.0}

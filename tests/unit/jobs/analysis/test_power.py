@@ -44,15 +44,12 @@ def test_a_known_spread_has_the_textbooks_numbers_and_an_uncertain_one_a_range()
     assert low < certain.needed(0.05) < few.needed(0.05) < high
 
 
-def test_never_fewer_clusters_than_show_a_difference_by_signs_alone() -> None:
+def test_clusters_are_no_fewer_than_signs_need_and_repeats_lower_their_part() -> None:
     assert PILOT.needed(1.0) == 6
     corrected = replace(PILOT, tests=45)
     assert corrected.needed(1.0) == least_clusters(0.05 / 45) == 11
     assert corrected.needed(0.05) > PILOT.needed(0.05)
     assert replace(PILOT, clusters=5).detectable() is None
-
-
-def test_repeats_lower_their_part_of_the_variance_alone() -> None:
     pilot = replace(PILOT, repeats=2, repeat_share=0.4)  # 0.6 between questions, 0.8 within one
     assert pilot.with_repeats(2).standard_error == pytest.approx(pilot.standard_error)
     assert pilot.with_repeats(1).standard_error == pytest.approx(0.04 * math.sqrt(0.6 + 0.8))
@@ -68,26 +65,20 @@ def test_compare_finds_the_difference_that_was_planned_for(sizes: tuple[int, int
     assert 0.68 < outcome.power < 0.92  # three standard errors beside 0.8; `make simulate-power` has more repetitions
 
 
-def test_difference_is_planned_for_with_holms_correction(two_models: Store) -> None:
+def test_difference_is_planned_for_with_the_spread_and_correction_of_the_comparison(two_models: Store) -> None:
     (pair,) = power(two_models, 0.02, "statement_accuracy")
     assert (pair.model, pair.other, pair.clusters, pair.tests, pair.detectable) == ("a", "b", 2, 1, None)
     assert pair.note == "2 clips, pictures or scenes are too few to rely on; plan with at least 6"
     assert pair.clusters_needed is not None
     assert pair.clusters_needed >= 6
-
-
-def test_difference_must_be_a_fraction_and_the_metric_known(two_models: Store) -> None:
-    with pytest.raises(UsageError, match="--difference is 2"):
-        power(two_models, 2)
-    with pytest.raises(UsageError, match="did you mean 'statement_accuracy'"):
-        power(two_models, 0.02, "statement_acuracy")
-
-
-def test_pair_has_the_spread_of_the_comparison(two_models: Store) -> None:
     difference = next(row for row in compare(two_models, None).differences if row.value == "correct")
     (pair,) = power(two_models, 0.02, "statement_accuracy")
     assert difference.standard_error is not None
     assert (pair.standard_error, pair.n) == (difference.standard_error, difference.n)
+    with pytest.raises(UsageError, match="--difference is 2"):
+        power(two_models, 2)
+    with pytest.raises(UsageError, match="did you mean 'statement_accuracy'"):
+        power(two_models, 0.02, "statement_acuracy")
 
 
 @pytest.fixture

@@ -120,7 +120,9 @@ def test_rerun_changes_nothing_and_another_set_in_the_folder_is_refused(tmp_path
         generate(tmp_path / "set", (3, 3), 2, 1, 1, options=Options(tasks=("txt2txt",), cot=False))
 
 
-def test_rows_record_generator_and_parameters(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_rows_record_generator_parameters_object_counts_and_tasks_in_turn(
+    files: dict[str, list[dict[str, Any]]],
+) -> None:
     for _, row, scene, _ in each(files):
         generator = row["generator"]
         assert (generator["version"], generator["seed"]) == (GENERATOR_VERSION, 21)
@@ -131,9 +133,6 @@ def test_rows_record_generator_and_parameters(files: dict[str, list[dict[str, An
         assert row["example_id"] == hashlib.md5(json.dumps(row["scene"]).encode()).hexdigest()
         assert row["image"] == (BLANK if row["task"] == "txt2txt" else f"{row['example_id']}.png")
         assert [item["name"] for item in row["scene"]["objects"]] == [f"Object_{i}" for i in range(len(scene.objects))]
-
-
-def test_object_counts_come_in_turn_and_tasks_alternate(files: dict[str, list[dict[str, Any]]]) -> None:
     for name, rows in files.items():
         assert [row["object_count"] for row in rows] == [3 + index % 8 for index in range(EXAMPLES)]
         tasks = ("img2txt", "txt2img") if name.startswith("mm") else ("img2img", "txt2txt")
@@ -211,11 +210,21 @@ def test_cells_fill_alike(files: dict[str, list[dict[str, Any]]], summary: Gener
     assert sum(summary.links.values()) == EXAMPLES
 
 
-def test_an_oracle_that_reads_the_scene_is_always_right(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_an_oracle_is_always_right_and_guesses_score_at_chance(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         verdict = judge(gold_json(question.gold(scene)), read_gold(row["gold_reference"]))
         assert verdict.exact_match
         assert in_scene(verdict.answer, scene, question.target_attribute)
+    rng, right, expected, variance, runs = random.Random(3), 0, 0.0, 0.0, 60
+    for _, row, scene, question in each({name: files[name] for name in ("mm_0shot", "um_0shot")}):
+        target, gold = question.target_attribute, read_gold(row["gold_reference"])
+        options = {"color": list(COLORS), "shape": list(SHAPES)}.get(target)
+        values: list[Any] = options or [item.value(target) for item in scene.objects]
+        probability = chance(scene, target, gold)
+        expected += runs * probability
+        variance += runs * probability * (1 - probability)
+        right += sum(judge(gold_json(rng.choice(values)), gold).exact_match for _ in range(runs))
+    assert abs(right - expected) < 3 * math.sqrt(variance)
 
 
 def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[str, list[dict[str, Any]]]) -> None:
@@ -239,19 +248,6 @@ def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[st
         if question.target_attribute in {"name", "3d_coords", "rotation"}:
             assert sum(right) / len(right) == 1 / len(alike)
     assert met
-
-
-def test_guessing_scores_at_chance(files: dict[str, list[dict[str, Any]]]) -> None:
-    rng, right, expected, variance, runs = random.Random(3), 0, 0.0, 0.0, 60
-    for _, row, scene, question in each({name: files[name] for name in ("mm_0shot", "um_0shot")}):
-        target, gold = question.target_attribute, read_gold(row["gold_reference"])
-        options = {"color": list(COLORS), "shape": list(SHAPES)}.get(target)
-        values: list[Any] = options or [item.value(target) for item in scene.objects]
-        probability = chance(scene, target, gold)
-        expected += runs * probability
-        variance += runs * probability * (1 - probability)
-        right += sum(judge(gold_json(rng.choice(values)), gold).exact_match for _ in range(runs))
-    assert abs(right - expected) < 3 * math.sqrt(variance)
 
 
 def test_options_reach_the_files(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPat
     assert next(positions, "all taken") == "all taken"
 
 
-def test_least_visible_object_is_moved() -> None:
+def test_least_visible_object_is_moved_and_rules_are_checked_again() -> None:
     layout = LAYOUTS[0]
     options = SMALL.options
     assert least_visible(layout.solids, layout.camera, options) is None
@@ -158,9 +158,6 @@ def test_least_visible_object_is_moved() -> None:
     before = dataclasses.replace(layout.solids[0], radius=0.7, coords=(-0.5, 0.0, 0.7), shape="cube", rotation=0.0)
     aside = dataclasses.replace(layout.solids[0], radius=0.7, coords=(1.0, 3.0, 0.7))
     assert least_visible([before, behind, aside], layout.camera, options) == 1
-
-
-def test_rules_are_checked_again_after_a_change() -> None:
     layout = next(item for item in LAYOUTS if item.count == 10)
     appearances, options = list(layout.object_set.appearances), SMALL.options
     assert placement_holds(appearances, layout.positions, layout.camera, options)

@@ -67,7 +67,7 @@ def test_members_and_archives_that_grow_too_large_are_refused(tmp_path: Path, mo
         [*map(archive.read, ("0", "1"))]
 
 
-def test_long_line_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_lines_and_huge_cells_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "MAX_TEXT", 100)
     monkeypatch.setattr(files, "_CHUNK", 7)
     path = tmp_path / "x.jsonl"
@@ -76,6 +76,11 @@ def test_long_line_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [number for number, _ in lines] == [1, 2, 4, 5]
     assert [value for _, value in lines if isinstance(value, dict)] == [{"a": 1}, {"b": 2}]
     assert "longer than" in str(lines[1][1])
+    path = tmp_path / "x.tsv"
+    path.write_text("index\tprediction\n1\t" + "x" * 200_000 + "\n2\tB\n", encoding="utf-8-sig")
+    rows = dict(text_table(path, "\t"))
+    assert "200,000 characters" in str(rows[2])
+    assert rows[3] == {"index": "2", "prediction": "B"}
 
 
 def test_cells_of_all_kinds(tmp_path: Path) -> None:
@@ -106,14 +111,6 @@ def test_cells_of_all_kinds(tmp_path: Path) -> None:
 def test_workbook_that_is_none_ends_with_a_sentence(members: dict[str, bytes], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=sentence):
         [*workbook(zipped(members, tmp_path / "x.xlsx"))]
-
-
-def test_table_with_a_huge_cell_loses_that_row_alone(tmp_path: Path) -> None:
-    path = tmp_path / "x.tsv"
-    path.write_text("index\tprediction\n1\t" + "x" * 200_000 + "\n2\tB\n", encoding="utf-8-sig")
-    rows = dict(text_table(path, "\t"))
-    assert "200,000 characters" in str(rows[2])
-    assert rows[3] == {"index": "2", "prediction": "B"}
 
 
 def test_file_that_is_no_archive_ends_with_a_sentence(tmp_path: Path) -> None:

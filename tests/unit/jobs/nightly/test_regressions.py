@@ -100,15 +100,12 @@ def test_slow_drift_is_reported_against_the_level_where_it_began() -> None:
     assert [report for report in reports if report] == [["fell"]]
 
 
-def test_other_scores_of_the_pair_do_not_repeat_a_change() -> None:
+def test_other_scores_repeat_no_change_and_those_that_are_gone_are_reported_once() -> None:
     nights = Nights()
     nights.night({KEY: share(150), OTHER: share(150)})
     first = nights.night({KEY: share(110), OTHER: share(141)})  # the second alone is too small
     assert [change.key for change in first.changes] == [KEY]
     assert nights.night({KEY: share(110), OTHER: share(136)}).changes == []
-
-
-def test_score_that_is_gone_is_reported_once_and_a_new_one_is_compared_from_then_on() -> None:
     nights = Nights()
     nights.night({KEY: share(150), OTHER: share(150)})
     (gone,) = nights.night({KEY: share(150)}).changes
@@ -133,7 +130,7 @@ def test_other_prompts_are_compared_by_intervals_and_are_the_new_level() -> None
     assert nights.night({KEY: share(80)}, basis="newer").changes == []
 
 
-def test_intervals_of_few_clusters_are_students() -> None:
+def test_intervals_of_few_clusters_are_students_and_a_perfect_score_is_no_certainty() -> None:
     """Five clips: half-width 0.05 is 2.776 errors; a fall of 5.617 combined errors has p = 0.0005 with 8 degrees."""
 
     def measured(value: float, freedom: int) -> Measured:
@@ -149,9 +146,6 @@ def test_intervals_of_few_clusters_are_students() -> None:
     assert change.p == pytest.approx(0.0005, rel=1e-3)
     assert changes(3.7 * combined, 4) == []  # p = 0.006, and the level 0.0009
     assert len(changes(0.12, 10_000)) == len(changes(0.12, 0)) == 1
-
-
-def test_perfect_score_is_no_certainty() -> None:
     before = metric(1.0, ci_low=1.0, ci_high=1.0, n=100)
     now = metric(0.98, ci_low=0.98, ci_high=0.98, n=100)
     pair = MetricPair(before=before, now=now, since="000")
@@ -193,7 +187,7 @@ def test_clips_and_not_samples_are_evidence() -> None:
     assert change_p(ItemScores.of(names, two_clips.totals), ItemScores.of(names, right)) < 1e-9
 
 
-def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_added_up() -> None:
+def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_and_chance_without_an_alarm() -> None:
     nights = Nights()
     reports = [nights.night({KEY: share(150)}) for _ in range(8)]
     reports += [nights.night({KEY: share(138)}) for _ in range(8)]
@@ -202,9 +196,6 @@ def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_added_up() -> N
     assert (changes[0].before, changes[0].now) == pytest.approx((0.75, 0.69))
     (back,) = nights.night({KEY: share(150)}).changes
     assert back.direction == "returned"
-
-
-def test_a_difference_as_by_chance_is_listed_without_an_alarm() -> None:
     nights = Nights()
     for _ in range(8):
         assert nights.night({KEY: share(150)}).unconfirmed == []

@@ -31,7 +31,7 @@ def record_first_night(history: History, spec: RunSpec) -> None:
     history.write(EARLIER, pairs, [], "")
 
 
-def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path) -> None:
+def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(str(tmp_path / "history"))
     assert [status.why for status in due_pairs(spec, history)] == ["new"]
     record_first_night(history, spec)
@@ -47,9 +47,6 @@ def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path) -> None:
     assert reasons(settings=("1-frame",)) == ["changed: cells"]
     assert reasons(models={"m": random(), "new": random()}) == ["", "new"]
     assert reasons(address="127.0.0.1:1", out=str(tmp_path / "elsewhere")) == [""]
-
-
-def test_changed_code_makes_every_pair_due(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(str(tmp_path / "history"))
     record_first_night(history, spec)
     monkeypatch.setattr("jobs.nightly.fingerprints.code_fingerprint", lambda: "other")

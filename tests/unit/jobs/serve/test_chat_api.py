@@ -60,7 +60,7 @@ def picture(address: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": parts}]
 
 
-def test_text_roles_and_settings_are_read() -> None:
+def test_text_roles_and_settings_are_read_or_the_models() -> None:
     turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "A?"}]
     chat = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
     assert [(turn.role, turn.parts) for turn in chat.call.turns] == [
@@ -68,9 +68,6 @@ def test_text_roles_and_settings_are_read() -> None:
         ("user", (Text("A?"),)),
     ]
     assert chat.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
-
-
-def test_settings_default_to_the_models_file_then_greedy() -> None:
     assert read().call.generation == Generation()
     model_spec = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
     assert read(model_spec).call.generation.max_new_tokens == 9

@@ -27,13 +27,18 @@ def picture(tmp_path: Path) -> Path:
     return path
 
 
-def test_crashed_child_is_replaced(picture: Path) -> None:
+def test_crashed_or_stuck_child_is_replaced(picture: Path) -> None:
     with Decoder() as decoder:
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
         os.kill(decoder._child.pid, signal.SIGKILL)
         with pytest.raises(DecodeError, match=r"the decoder crashed \(exit -9\)"):
             decoder.decode_file(picture, Media("image", ""))
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
+    with Decoder(timeout_s=0.5) as decoder:
+        decoder._running_child().send_signal(signal.SIGSTOP)
+        with pytest.raises(DecodeError, match=r"no result after 0\.5 s"):
+            decoder.decode_file(picture, Media("image", ""))
+        assert decoder._child is None
 
 
 def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:
@@ -43,14 +48,6 @@ def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:
         "from pipelines.media.decoder import Decoder", "Decoder().decode_file(Path(sys.argv[1]), Media('image', ''))",
     ]  # fmt: skip
     subprocess.run([sys.executable, "-c", "\n".join(lines), str(picture)], check=True)
-
-
-def test_stuck_child_is_replaced(picture: Path) -> None:
-    with Decoder(timeout_s=0.5) as decoder:
-        decoder._running_child().send_signal(signal.SIGSTOP)
-        with pytest.raises(DecodeError, match=r"no result after 0\.5 s"):
-            decoder.decode_file(picture, Media("image", ""))
-        assert decoder._child is None
 
 
 def test_encoding_of_the_shells_streams_reaches_no_child(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,15 +201,14 @@ def test_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         list(rows)
 
 
-def test_batch_of_long_values_has_few_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_values_have_batches_of_few_rows_and_too_many_rows_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_parquet_bomb(tmp_path / "x.parquet", 100, 1_000_000)
     monkeypatch.setattr(parquet_source, "_AT_ONCE", 5_000_000)
     batch_list = list(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, max_bytes=1 << 30, where="x"))
     assert max(batch.num_rows for batch in batch_list) < 6
     assert sum(batch.num_rows for batch in batch_list) == 100
-
-
-def test_table_with_too_many_rows_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"claim": pa.nulls(MAX_ROWS + 1, pa.string())}), tmp_path / "x.parquet")
     with pytest.raises(SourceError, match=r"x\.parquet: 2,000,001 rows, more than the limit"):
         next(batches(pq.ParquetFile(tmp_path / "x.parquet"), ["claim"], rows=64, max_bytes=1 << 30, where="x.parquet"))

@@ -75,12 +75,14 @@ def test_different_lengths_are_refused() -> None:
         agreement.phi([True], [True, False])
 
 
-def test_krippendorff_alpha_is_that_of_the_definition() -> None:
+def test_krippendorff_alpha_is_that_of_the_definition_and_may_have_no_interval() -> None:
     # Nine labels A4 B4 C1 in units of at least two: expected 81 - 33 = 48; observed 2/1 + 2/1 = 4; 1 - 8*4/48 = 1/3.
     units = [["A", "A", "A"], ["A", "B"], ["B", "B"], ["B", "C"], ["A"]]
     assert krippendorff_alpha(units) == pytest.approx(1 / 3)
     assert krippendorff_alpha([["A", "A"], ["A"]]) is None
     assert krippendorff_alpha([]) is None
+    assert agreement_interval(fleiss_kappa, [[2, 0]]) is None
+    assert agreement_interval(fleiss_kappa, [[2, 0], [2, 0], [0, 2]]) is None, "equal without any of them, or undefined"
 
 
 @pytest.mark.parametrize(("rating_people", "items", "kappa"), [(2, 60, 0.6), (2, 150, 0.2), (3, 100, 0.8)])
@@ -95,8 +97,3 @@ def test_intervals_of_coefficients_cover_the_true_one(rating_people: int, items:
         interval = agreement_interval(fleiss_kappa, np.stack([ones, rating_people - ones], axis=1).tolist())
         hits += interval.low <= kappa <= interval.high
     assert 0.92 <= hits / 200 <= 0.985
-
-
-def test_coefficients_without_an_interval() -> None:
-    assert agreement_interval(fleiss_kappa, [[2, 0]]) is None
-    assert agreement_interval(fleiss_kappa, [[2, 0], [2, 0], [0, 2]]) is None, "equal without any of them, or undefined"

@@ -54,7 +54,7 @@ def groups_of(units: Sequence[WorkUnit]) -> set[str]:
     return {media_slice.group for unit in units for media_slice in unit.slices}
 
 
-def test_large_group_uses_all_replicas() -> None:
+def test_large_group_uses_all_replicas_in_one_batch_where_balance_allows() -> None:
     for replicas in (1, 2, 8, 64):
         batches = batch_units(cut([10_000], replicas), replicas)
         assert len(batches) >= replicas
@@ -62,9 +62,6 @@ def test_large_group_uses_all_replicas() -> None:
         assert sum(sizes) == 10_000
         assert max(sizes) <= 1.1 * 10_000 / replicas
         assert max(unit.requests for batch in batches for unit in batch) <= MAX_UNIT_REQUESTS
-
-
-def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
     units = cut([2000, *[216] * 200], 4, group_bytes=PACK_BYTES)
     batches = batch_units(units, 4)
     large = [batch for batch in batches if batch[0].slices[0].group == "video:0"]

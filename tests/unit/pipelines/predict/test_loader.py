@@ -33,7 +33,7 @@ def media_frames(loaded: list[Loaded]) -> dict[str, Frames]:
     }
 
 
-def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
+def test_each_setting_gets_its_frames_in_order_through_the_object_store(loaded: list[Loaded]) -> None:
     frames = media_frames(loaded)
     assert frames["black"].pixels.shape == (32, 360, 640, 3)
     assert frames["black"].pixels.max() == 0
@@ -41,6 +41,14 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert [index_of(frame) for frame in frames["32"].pixels] == FRAMES_32_OF_40
     assert frames["32"].total_frames == 40
     assert frames["32"].fps == pytest.approx(10)
+    for original in loaded:
+        (back,) = unpack_units(pack_units([original]))
+        assert back.unit == original.unit
+        assert back.requests == original.requests
+        assert back.columns == original.columns
+        for media, frames in original.media.items():
+            assert (back.media[media].pixels == frames.pixels).all()
+            assert back.media[media].seconds == frames.seconds
 
 
 class RecordedMedia:
@@ -78,17 +86,6 @@ def test_loader_shrinks_and_thins_frames_to_limits(units: list[WorkUnit], make_l
     assert frames["32"].pixels.shape[0] == 8
     assert frames["32"].pixels.shape[1] * frames["32"].pixels.shape[2] <= 800
     assert [index_of(frame) for frame in frames["32"].pixels] == [0, 5, 11, 16, 22, 27, 33, 39]
-
-
-def test_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:
-    for original in loaded:
-        (back,) = unpack_units(pack_units([original]))
-        assert back.unit == original.unit
-        assert back.requests == original.requests
-        assert back.columns == original.columns
-        for media, frames in original.media.items():
-            assert (back.media[media].pixels == frames.pixels).all()
-            assert back.media[media].seconds == frames.seconds
 
 
 def test_loader_builds_the_requests_of_the_plan(maia_data: str, target: ModelTarget, loaded: list[Loaded]) -> None:

@@ -7,7 +7,7 @@ from unittest.mock import Mock, call
 from pipelines.predict.shared_progress import SharedProgress
 
 
-def test_concurrent_models_have_a_line_each_until_they_are_done() -> None:
+def test_concurrent_models_and_judges_beside_them_have_a_line_each() -> None:
     shown = Mock()
     shared = SharedProgress(shown)
     a, b = shared.model("a"), shared.model("b")
@@ -18,9 +18,6 @@ def test_concurrent_models_have_a_line_each_until_they_are_done() -> None:
     a.advance(4, 1)
     assert shown.advance.call_args == call(4, 1)
     assert shown.note.call_args == call("b: 0/2, 0s; loading weights, 1.00 of 4.00 GB")
-
-
-def test_judge_beside_models_has_a_line_whose_rows_are_not_of_the_phase() -> None:
     shown = Mock()
     shared = SharedProgress(shown)
     shared.model("a").phase("predict a", 4)

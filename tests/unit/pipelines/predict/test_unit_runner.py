@@ -47,18 +47,15 @@ def test_exception_fails_only_the_rows_that_cause_it(loaded: list[Loaded]) -> No
     assert {row.get("output") for row in bad} == {None}
 
 
-def test_dropped_call_is_retried_and_then_an_error(loaded: list[Loaded]) -> None:
+def test_dropped_call_is_an_error_and_an_unreachable_endpoint_none(loaded: list[Loaded]) -> None:
     rows = UnitRunner(ScriptedEngine(drop=True), RecordingAttempts()).answer(loaded[0])
     assert statuses(rows) == {"ok": len(loaded[0].requests) - 1, "error": 1}
     assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
-
-
-def test_unreachable_endpoint_is_no_failed_row(loaded: list[Loaded]) -> None:
     with pytest.raises(EngineUnreachableError):
         UnitRunner(ScriptedEngine(unreachable=True), RecordingAttempts()).answer(loaded[0])
 
 
-def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loaded: list[Loaded]) -> None:
+def test_requests_are_sent_one_by_one_after_a_death_or_stall_without_the_blamed_one(loaded: list[Loaded]) -> None:
     engine, unit = ScriptedEngine(), loaded[0]
     killer = unit.requests[0].request_id
     attempts = RecordingAttempts(attempt=3, blamed={killer: "engine_died"})
@@ -67,9 +64,6 @@ def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loade
     assert len(attempts.single) == len(unit.requests) - 1
     assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
     assert statuses(rows) == {"ok": len(unit.requests) - 1, "error": 1}
-
-
-def test_request_of_a_stall_fails_with_timeout(loaded: list[Loaded]) -> None:
     unit = loaded[0]
     silent = unit.requests[0].request_id
     rows = UnitRunner(ScriptedEngine(), RecordingAttempts(attempt=3, blamed={silent: "timeout"})).answer(unit)

@@ -37,7 +37,7 @@ def cells(sample_table: Table) -> list[list[str]]:
     return list(csv.reader(io.StringIO(to_csv(sample_table), newline="")))
 
 
-def test_markdown_of_a_table() -> None:
+def test_table_in_markdown_csv_and_latex() -> None:
     assert to_markdown(SMALL) == (
         "| Model | Avg. | n | Kind |\n"
         "| --- | ---: | ---: | --- |\n"
@@ -49,9 +49,6 @@ def test_markdown_of_a_table() -> None:
         "\n(1) full set\n"
         "\nRead with care.\n"
     )
-
-
-def test_csv_has_full_precision_and_empty_missing_cells() -> None:
     assert to_csv(SMALL) == (
         "block,Model,origin,Avg.,Avg. ci_low,Avg. ci_high,n,Kind,note\n"
         ",Chance,ours,0.25,,,,text,\n"
@@ -59,9 +56,6 @@ def test_csv_has_full_precision_and_empty_missing_cells() -> None:
         "32-Frames,ours,ours,0.3333333333333333,0.25,0.4375,480,run,\n"
         "32-Frames,failed,ours,,,,0,run,\n"
     )
-
-
-def test_latex_of_a_table() -> None:
     assert to_latex(SMALL) == (
         "% small: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX\n"
         "\\providecommand{\\ci}[3]{#1\\,{\\scriptsize[#2, #3]}} % value and interval: redefine it for all tables\n"
@@ -101,14 +95,11 @@ def test_html_has_origin_kind_and_marks_as_classes() -> None:
     ]  # fmt: skip
 
 
-def test_groups_are_above_heads_in_latex_and_html_and_before_them_elsewhere() -> None:
+def test_groups_and_parts_of_values_have_names_of_their_own() -> None:
     assert column_names(GROUPED) == ["En-De Homo", "En-De Hetero", "Homo", "Hetero"]
     assert cells(GROUPED)[0] == ["block", "Model", "origin", "En-De Homo", "En-De Hetero", "Homo", "Hetero", "note"]
     assert " & \\multicolumn{2}{c}{En-De} & \\multicolumn{2}{c}{} \\\\\n\\cmidrule(lr){2-3}\n" in to_latex(GROUPED)
     assert Page(html(GROUPED)).values("colspan") == ["2", "2"]
-
-
-def test_parts_of_a_table_value_have_csv_columns() -> None:
     cell = TableValue(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
     sample_table = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
     heads, values = cells(sample_table)

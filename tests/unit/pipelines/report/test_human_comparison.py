@@ -83,7 +83,7 @@ def test_paired_gap_is_shown_on_the_same_items() -> None:
     assert cells["Human"] == TableValue(value=0.8, low=0.4, high=0.7, n=20)
 
 
-def test_best_published_model_is_shown_without_a_human_value() -> None:
+def test_best_published_model_stands_without_a_human_value_as_the_mean_of_its_parts() -> None:
     level = HumanLevel(task="quiz", metric="accuracy", items="unpublished", best_of=("Table 1",), chance_metric="guess")
     papers = [
         printed("good", 0.6, subset=""), printed("best", 0.7, subset=""),
@@ -95,6 +95,16 @@ def test_best_published_model_is_shown_without_a_human_value() -> None:
     assert table_lines[-1][2]["Chance"] == 0.1
     assert table_lines[-1][2]["Human"] == TableValue(value=None)
     assert table_lines[-1][2]["Gap to human"] == TableValue(value=None)
+    level = HumanLevel(
+        task="quiz", metric="accuracy", category="All", items="unpublished", best_of=("Table 1",),
+        printed_parts=("odd", "even"),
+    )  # fmt: skip
+    papers = [
+        printed("good", 0.6, subset="", category="odd"), printed("good", 0.8, subset="", category="even"),
+        printed("half", 0.9, subset="", category="odd"),
+    ]  # fmt: skip
+    (label, origin, cells), _ = lines(comparison(level, [metric("m", subset="", category="All")], papers))
+    assert (label, origin, cells["Value"]) == ("good", "published", TableValue(value=pytest.approx(0.7)))
 
 
 def test_missing_values_and_counts_have_no_gap() -> None:
@@ -130,19 +140,6 @@ def test_figure_has_lines_for_people_and_chance_or_a_note() -> None:
 def test_no_table_without_a_comparable_measure() -> None:
     assert human_tables([comparison(LEVEL, [metric("m", task="other")], [printed("p", 0.6)])]) == []
     assert human_figures([comparison(LEVEL, [], [printed("p", 0.6)])]) == []
-
-
-def test_mean_of_printed_parts_stands_for_a_whole_that_is_not_printed() -> None:
-    level = HumanLevel(
-        task="quiz", metric="accuracy", category="All", items="unpublished", best_of=("Table 1",),
-        printed_parts=("odd", "even"),
-    )  # fmt: skip
-    papers = [
-        printed("good", 0.6, subset="", category="odd"), printed("good", 0.8, subset="", category="even"),
-        printed("half", 0.9, subset="", category="odd"),
-    ]  # fmt: skip
-    (label, origin, cells), _ = lines(comparison(level, [metric("m", subset="", category="All")], papers))
-    assert (label, origin, cells["Value"]) == ("good", "published", TableValue(value=pytest.approx(0.7)))
 
 
 def test_models_of_other_tables_are_not_on_the_peoples_items() -> None:

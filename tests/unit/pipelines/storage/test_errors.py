@@ -35,9 +35,13 @@ def test_store_error_says_whether_a_retry_may_help(
     assert raised.value.is_transient is is_transient
 
 
-def test_store_error_survives_pickling() -> None:
+def test_store_errors_survive_pickling_and_those_of_our_code_are_none() -> None:
     copy = pickle.loads(pickle.dumps(StoreError("away", is_transient=True)))
     assert (str(copy), copy.is_transient) == ("away", True)
+    assert is_storage_error(ClientError(500, "x"))
+    assert not is_storage_error(KeyError("x"))
+    assert no_bucket(ClientError(404, "NoSuchBucket"))
+    assert not no_bucket(ClientError(404, "NoSuchKey"))
 
 
 @pytest.mark.parametrize(
@@ -58,13 +62,6 @@ def test_store_error_survives_pickling() -> None:
 def test_description_names_the_remedy(error: Exception, message: str) -> None:
     assert message in describe(error)
     assert "s3cret" not in describe(error)
-
-
-def test_errors_of_our_code_are_no_storage_errors() -> None:
-    assert is_storage_error(ClientError(500, "x"))
-    assert not is_storage_error(KeyError("x"))
-    assert no_bucket(ClientError(404, "NoSuchBucket"))
-    assert not no_bucket(ClientError(404, "NoSuchKey"))
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ class BreakingFilesystem:
         self.closed += 1
 
 
-def test_interrupted_body_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_body_is_fetched_again_and_an_oversized_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.storage.s3_store.BODY_PAUSE_S", 0.0)
     store, sometimes, always = Store("s3://bucket/folder"), BreakingFilesystem(3), BreakingFilesystem(99)
     monkeypatch.setattr(store.backend, "filesystem", sometimes)
@@ -150,9 +150,6 @@ def test_interrupted_body_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(StoreError, match="in the middle"):
         store.get("a")
     assert always.closed == 4
-
-
-def test_oversized_object_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     store, unused = Store("s3://bucket/folder"), BreakingFilesystem(0)
     monkeypatch.setattr(store.backend, "filesystem", unused)
     with pytest.raises(TooLargeError, match="a: 5 bytes, more than the limit of 4 bytes"):

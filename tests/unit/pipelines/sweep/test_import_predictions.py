@@ -65,6 +65,8 @@ def outputs(spec: RunSpec) -> list[tuple[str, str, str]]:
 
 
 def test_rows_that_fit_no_request_or_one_again_are_rejected(spec: RunSpec) -> None:
+    assert imported(spec, rows(), selected={"video1/Sentiment_B"}) == (None, [])
+    assert files(spec) == {}
     strangers = [{**rows()[0], "sample_id": "none"}, rows("B")[0]]
     entry, rejected = imported(spec, [*rows(), *strangers])
     assert entry
@@ -74,11 +76,6 @@ def test_rows_that_fit_no_request_or_one_again_are_rejected(spec: RunSpec) -> No
     ]
     assert outputs(spec) == [("1-frame", str(i), "A") for i in range(5)]
     assert len(files(spec)) == 3
-
-
-def test_samples_that_are_not_selected_are_left_out_in_silence(spec: RunSpec) -> None:
-    assert imported(spec, rows(), selected={"video1/Sentiment_B"}) == (None, [])
-    assert files(spec) == {}
 
 
 def test_values_of_odd_types_cost_no_row(spec: RunSpec) -> None:

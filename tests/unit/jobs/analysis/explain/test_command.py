@@ -79,10 +79,16 @@ def test_tasks_and_settings_choose_benchmarks(sweep: Sweep, tmp_path: Path, caps
     assert "unknown task 'choices'; did you mean 'choice'?" in capsys.readouterr().err
 
 
-def test_models_of_one_output(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_of_one_output_have_the_verdict_first(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = explained(capsys, f"{out}:a", f"{out}:x:y")
     assert first_stage(rows) == "answers"
     assert {row["b"] for row in rows} == {"B, x:y"}
+    assert run(["compare", f"{out}:a", f"{out}:x:y", "--explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("asked choice default accuracy: 0.")
+    assert "Most comes from answers" in " ".join(" ".join(lines[:2]).split())
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("read as vlmevalkit does: A ") for line in lines)
 
 
 def test_models_are_chosen_as_in_plain_comparisons(out: str, sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
@@ -213,15 +219,6 @@ def test_logs_need_questions(out: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert {row["share"] for row in rows} == {0.0}
     assert run(["compare", log, out, "--explain"]) == 2
     assert "name it as OUT:MODEL" in capsys.readouterr().err
-
-
-def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", f"{out}:a", f"{out}:x:y", "--explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("asked choice default accuracy: 0.")
-    assert "Most comes from answers" in " ".join(" ".join(lines[:2]).split())
-    assert max(map(len, lines)) <= 80
-    assert any(line.startswith("read as vlmevalkit does: A ") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,7 @@ def test_letters_keep_the_places_in_every_rotation_or_are_not_asked() -> None:
     assert (prompt.excluded, prompt.steps) == (LETTERS_NOT_FOUND, ())
 
 
-def test_vague_keeps_the_text_of_the_right_reading() -> None:
+def test_vague_keeps_the_right_reading_and_what_a_condition_leaves_is_the_same_request() -> None:
     vague, sample = benchmark("vague"), vague_sample()
     readings = options_of(vague, sample, "mcq", "vlm")
     for name in ("order", "letters"):
@@ -87,10 +87,6 @@ def test_vague_keeps_the_text_of_the_right_reading() -> None:
         assert after[moved.data["ordering"][0]] == sample.data["readings"]["correct"]
         shown = [line[3:] for line in option_lines(prompt)]
         assert shown == [*(readings if name == "letters" else after).values()]
-
-
-def test_a_prompt_that_a_condition_leaves_as_it_is_stays_the_same_request() -> None:
-    vague, sample = benchmark("vague"), vague_sample()
     for name, task, setting in (("order", "freeform", "vlm"), ("jpeg", "mcq", "lm"), ("frames", "mcq", "vlm")):
         (prompt,) = prompts(vague, sample, name, task, setting)
         query = PromptInput(sample, task, setting, PromptTexts(vague.prompt_texts), seed=42)

@@ -242,7 +242,7 @@ def test_what_has_no_value_has_no_shape() -> None:
     assert paths_of(figure, fill="#0072b2")[0].count("m") == 1
 
 
-def test_published_series_are_dashed_hatched_and_labelled() -> None:
+def test_series_have_styles_of_their_own_dashed_if_published_and_grey_if_references() -> None:
     def line(origin: str) -> Lines:
         return Lines(id="f", title="t", x=(0.0, 1.0), series=(ours(0.1, 0.2, label="paper", origin=origin),))
 
@@ -252,17 +252,11 @@ def test_published_series_are_dashed_hatched_and_labelled() -> None:
     assert "paper" in texts_of(line("ours"))
     assert paths_of(bar(series=(ours(0.1, 0.2, 0.3),)), fill="url(#f-hatch0)") == []
     assert len(paths_of(bar(series=(ours(0.1, 0.2, 0.3, origin="published"),)), fill="url(#f-hatch0)")) == 2
-
-
-def test_series_styles_are_distinct_and_references_grey() -> None:
     styles = series_styles([ours(label=f"m{index}") for index in range(20)])
     assert len({(style.colour, style.marker, style.hatch) for style in styles}) == 20
     assert len({style.marker for style in styles[:8]}) == len({style.hatch for style in styles[:8]}) == 8
     assert series_styles([ours(label="chance", baseline=True)])[0].colour == MUTED
     assert series_styles([ours(label="Table 1, published", origin="published")])[0].label == "Table 1, published"
-
-
-def test_reference_is_a_line_across_each_group() -> None:
     chance = ours(0.5, None, 0.25, label="Chance", baseline=True)
     across, _ = paths_of(bar(series=(ours(0.1, 0.2, 0.3), chance)), stroke=INK, stroke_dasharray="2 3")
     first, second = [corners(part) for part in across.split("M")[1:]]
@@ -312,7 +306,7 @@ def test_figures_without_values_can_be_drawn(figure: Figure) -> None:
     assert_readable(figure)
 
 
-def test_bars_with_long_or_many_categories_are_flat() -> None:
+def test_many_or_long_categories_are_flat_and_long_labels_wrap() -> None:
     def is_flat(*names: str, **fields: Any) -> bool:
         root = root_of(bar(categories=names, series=(ours(*(0.1,) * len(names)),), **fields))
         (first,) = (element for element in root.iter(TEXT) if element.text == names[0])
@@ -323,8 +317,6 @@ def test_bars_with_long_or_many_categories_are_flat() -> None:
     assert is_flat("a", LONG.replace("-", ""))
     assert is_flat(*(f"category {index}" for index in range(40)))
 
-
-def test_legend_wraps_into_columns() -> None:
     def rows(label: str) -> list[int]:
         series = tuple(ours(0.1, 0.2, 0.3, label=f"{label} {index}") for index in range(6))
         tops = [

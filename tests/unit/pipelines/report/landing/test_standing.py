@@ -32,12 +32,15 @@ def test_models_are_ranked_apart_from_people_and_guesses_beside_their_references
     assert (at.published.model, at.published.value) == ("Claude 3.5", 0.833)
 
 
-def test_chance_is_that_of_a_guessing_model_where_no_rule_gives_it() -> None:
+def test_chance_and_setting_are_others_where_the_first_are_not_there() -> None:
     rows = [
         metric(benchmark="maia", task="aggregate", metric="agg_acc", model=model, value=value)
         for model, value in (("m", 0.4), ("guess", 0.1))
     ]
     assert standing_of(benchmark("maia"), rows, {"guess"}).chance == Chance(0.1, "guess")
+    assert MATE.headline_cell([("img2txt", "2-shot"), ("crossmodal", "0-shot")]) == ("crossmodal", "0-shot")
+    assert MATE.headline_cell([("txt2txt", "0-shot"), ("img2txt", "1-shot")]) == ("img2txt", "1-shot")
+    assert MATE.headline_cell([]) is None
 
 
 def test_headline_of_vflute_needs_no_scorer_and_is_compared_with_print() -> None:
@@ -49,12 +52,6 @@ def test_headline_of_vflute_needs_no_scorer_and_is_compared_with_print() -> None
     assert [row.value for row in at.ranked] == [0.5]
     assert at.people is not None
     assert at.published.metric == "f1_at_0"
-
-
-def test_another_setting_stands_for_the_benchmark_where_the_first_was_not_run() -> None:
-    assert MATE.headline_cell([("img2txt", "2-shot"), ("crossmodal", "0-shot")]) == ("crossmodal", "0-shot")
-    assert MATE.headline_cell([("txt2txt", "0-shot"), ("img2txt", "1-shot")]) == ("img2txt", "1-shot")
-    assert MATE.headline_cell([]) is None
 
 
 def test_the_lead_is_the_test_of_the_first_two_whichever_was_first() -> None:
