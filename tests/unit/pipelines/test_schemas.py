@@ -40,7 +40,8 @@ def test_changed_meaning_has_a_new_version(column: Column) -> None:
     )
 
 
-READING = ("jobs", *(f"pipelines/{name}" for name in ["decisions", "logged_answers", "report", "samples", "score", "sweep"]))
+FOLDERS = ("decisions", "logged_answers", "report", "samples", "score", "sweep")
+READING = ("jobs", *(f"pipelines/{name}" for name in FOLDERS))
 OWN_NAMES = ("jobs/cli", "jobs/dry_run", "jobs/finetune", "jobs/serve")  # flags and fields of other records
 
 

@@ -29,20 +29,17 @@ def finished(tmp_path: Path) -> FinetuneSpec:
     return spec
 
 
-def test_finished_training_is_returned_for_its_own_data(finished: FinetuneSpec) -> None:
+def test_finished_training_is_returned_and_a_file_is_no_output(finished: FinetuneSpec, tmp_path: Path) -> None:
     assert finetune(finished, Listener())["losses"] == [1.0]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="expected a folder, found a file"):
+        finetune(replace(finished, out=str(tmp_path / "file")), Listener())
 
 
 @pytest.mark.parametrize(("flag", "change"), [("--data", {"data": "/other"}), ("--evil", {"evil": "/other"})])
 def test_finished_training_on_other_data_is_refused(finished: FinetuneSpec, flag: str, change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"finished training on other data \\({flag}: .* there, /other here"):
         finetune(replace(finished, **change), Listener())
-
-
-def test_an_output_that_is_a_file_is_a_sentence(finished: FinetuneSpec, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(StoreError, match="expected a folder, found a file"):
-        finetune(replace(finished, out=str(tmp_path / "file")), Listener())
 
 
 def test_checkpoints_of_other_examples_are_refused_before_ray_starts(finished: FinetuneSpec, tmp_path: Path) -> None:

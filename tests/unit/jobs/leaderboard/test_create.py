@@ -90,9 +90,7 @@ VERSION = next(iter(benchmark("maia").prompt_texts))
         ({"sweep": {"judge": "k"}}, "maia: judge: org/j in first (m1); org/k in second (m2)"),
     ],
 )
-def test_rows_that_were_not_measured_alike_are_refused_by_name_or_marked(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_rows_not_measured_alike_are_refused_or_marked(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     uris = outputs(tmp_path, **changes)
     with pytest.raises(UsageError) as error:
         join_outputs(uris)

@@ -1,5 +1,3 @@
-"""Which pairs are due, and in which order."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime

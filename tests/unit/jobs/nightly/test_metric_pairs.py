@@ -1,5 +1,3 @@
-"""Metrics beside those of the last night that measured them."""
-
 from __future__ import annotations
 
 from dataclasses import replace

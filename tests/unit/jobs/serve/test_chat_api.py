@@ -60,7 +60,7 @@ def picture(address: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": parts}]
 
 
-def test_text_roles_and_settings_are_read() -> None:
+def test_text_roles_and_settings_are_read_or_the_models() -> None:
     turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "A?"}]
     chat = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
     assert [(turn.role, turn.parts) for turn in chat.call.turns] == [
@@ -68,9 +68,6 @@ def test_text_roles_and_settings_are_read() -> None:
         ("user", (Text("A?"),)),
     ]
     assert chat.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
-
-
-def test_settings_default_to_the_models_file_then_greedy() -> None:
     assert read().call.generation == Generation()
     model_spec = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
     assert read(model_spec).call.generation.max_new_tokens == 9
@@ -88,10 +85,12 @@ def test_picture_keeps_its_place_in_the_text(kind: str) -> None:
     assert np.abs(chat.media[media].pixels.astype(int) - [200, 10, 30]).max() < 12
 
 
-def test_pictures_are_shrunk_to_the_models_limit() -> None:
+def test_pictures_are_shrunk_to_the_models_limit_and_counted_once() -> None:
     chat = read(ModelSpec(engine="random", limits={"max_pixels": 100}), messages=picture(uri(40, 10)))
     (frames,) = chat.media.values()
     assert frames.pixels.shape == (1, 5, 20, 3)
+    chat = read(bounds=Bounds(pixels=24), messages=2 * picture(uri()))
+    assert chat.media_bytes == 6 * 4 * 3
 
 
 @pytest.mark.parametrize(
@@ -186,17 +185,10 @@ def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
         ({"messages": 2}, {"messages": picture(uri())}, r"--max-messages"),
     ],
 )  # fmt: skip
-def test_request_above_a_bound_is_refused_with_its_flag(
-    bounds: dict[str, int], fields: dict[str, Any], message: str
-) -> None:
+def test_requests_above_a_bound_name_its_flag(bounds: dict[str, int], fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequestError, match=message) as refused:
         read(bounds=Bounds(**bounds), **fields)
     assert refused.value.status == 400
-
-
-def test_one_picture_shown_twice_counts_its_pixels_once() -> None:
-    chat = read(bounds=Bounds(pixels=24), messages=2 * picture(uri()))
-    assert chat.media_bytes == 6 * 4 * 3
 
 
 def test_body_that_would_unfold_into_millions_of_values_is_not_parsed() -> None:
@@ -205,7 +197,17 @@ def test_body_that_would_unfold_into_millions_of_values_is_not_parsed() -> None:
     assert refused.value.status == 413
 
 
-def test_streamed_reply_is_the_events_of_the_whole_one() -> None:
+def test_replies_are_whole_or_streamed_as_events() -> None:
+    answer = Answer(text="Yes", finish_reason="length", input_tokens=5, output_tokens=2, cached_tokens=1)
+    reply = completion(answer, name="m", call_id="9", created=7)
+    assert reply["choices"][0]["message"]["content"] == "Yes"
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert reply["usage"]["total_tokens"] == 7
+    status, body = error_response(Failure(type="context_length", message="too long"))
+    assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+    status, body = error_response(Failure(type="preprocess", message="the text holds an image placeholder"))
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error"), "a client must not send it again"
+    assert error_response(Failure(type="out_of_memory", message="x"))[0] == 500
     reply = completion(Answer(text="Sì", finish_reason="length", output_tokens=2), name="m", call_id="9", created=7)
     *events, end = b"".join(chunks(reply, has_usage=True)).decode().split("\n\n")[:-1]
     assert end == "data: [DONE]"
@@ -219,19 +221,6 @@ def test_streamed_reply_is_the_events_of_the_whole_one() -> None:
     assert {item["id"] for item in deltas} == {"chatcmpl-9"}
     assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], 2)
     assert "usage" not in b"".join(chunks(reply, has_usage=False)).decode()
-
-
-def test_replies() -> None:
-    answer = Answer(text="Yes", finish_reason="length", input_tokens=5, output_tokens=2, cached_tokens=1)
-    reply = completion(answer, name="m", call_id="9", created=7)
-    assert reply["choices"][0]["message"]["content"] == "Yes"
-    assert reply["choices"][0]["finish_reason"] == "length"
-    assert reply["usage"]["total_tokens"] == 7
-    status, body = error_response(Failure(type="context_length", message="too long"))
-    assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
-    status, body = error_response(Failure(type="preprocess", message="the text holds an image placeholder"))
-    assert (status, body["error"]["type"]) == (400, "invalid_request_error"), "a client must not send it again"
-    assert error_response(Failure(type="out_of_memory", message="x"))[0] == 500
 
 
 @pytest.mark.parametrize(

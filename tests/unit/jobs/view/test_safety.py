@@ -125,9 +125,7 @@ def test_link_out_of_the_data_folder_is_not_followed(out: str, opened: Any, maia
         b"",
     ],
 )
-def test_media_that_are_none_are_not_served(
-    out: str, opened: Any, maia_data: str, tmp_path: Path, content: bytes
-) -> None:
+def test_what_is_no_medium_is_kept(out: str, opened: Any, maia_data: str, tmp_path: Path, content: bytes) -> None:
     import shutil
 
     data = Path(shutil.copytree(maia_data, tmp_path / "data"))

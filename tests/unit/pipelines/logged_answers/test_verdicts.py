@@ -1,5 +1,3 @@
-"""How a logged verdict differs from ours."""
-
 from __future__ import annotations
 
 import pytest

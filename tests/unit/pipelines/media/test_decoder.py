@@ -27,13 +27,18 @@ def picture(tmp_path: Path) -> Path:
     return path
 
 
-def test_crashed_child_is_replaced(picture: Path) -> None:
+def test_crashed_or_stuck_child_is_replaced(picture: Path) -> None:
     with Decoder() as decoder:
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
         os.kill(decoder._child.pid, signal.SIGKILL)
         with pytest.raises(DecodeError, match=r"the decoder crashed \(exit -9\)"):
             decoder.decode_file(picture, Media("image", ""))
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
+    with Decoder(timeout_s=0.5) as decoder:
+        decoder._running_child().send_signal(signal.SIGSTOP)
+        with pytest.raises(DecodeError, match=r"no result after 0\.5 s"):
+            decoder.decode_file(picture, Media("image", ""))
+        assert decoder._child is None
 
 
 def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:
@@ -45,28 +50,15 @@ def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:
     subprocess.run([sys.executable, "-c", "\n".join(lines), str(picture)], check=True)
 
 
-def test_stuck_child_is_replaced(picture: Path) -> None:
-    with Decoder(timeout_s=0.5) as decoder:
-        decoder._running_child().send_signal(signal.SIGSTOP)
-        with pytest.raises(DecodeError, match=r"no result after 0\.5 s"):
-            decoder.decode_file(picture, Media("image", ""))
-        assert decoder._child is None
-
-
-def test_encoding_of_the_shells_streams_does_not_reach_the_child(
-    picture: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoding_of_the_shells_streams_reaches_no_child(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "utf-16")
     with Decoder() as decoder:
         assert decoder.decode_file(picture, Media("image", "")).pixels.shape == (1, 4, 8, 3)
 
 
-def test_picture_above_the_pixel_limit_is_refused(picture: Path) -> None:
+def test_pixel_limit_refuses_a_picture_and_shrinking_drops_its_bytes(picture: Path) -> None:
     with Decoder(max_image_pixels=8) as decoder, pytest.raises(DecodeError, match="exceeds limit"):
         decoder.decode_file(picture, Media("image", ""))
-
-
-def test_shrunk_picture_has_no_original_bytes(picture: Path) -> None:
     with Decoder() as decoder:
         assert decoder.decode_file(picture, Media("image", "")).encoded == picture.read_bytes()
         shrunk = decoder.decode_file(picture, Media("image", ""), max_pixels=8)
@@ -118,6 +110,12 @@ def test_transparency_shows_white_and_orientation_is_applied_once(tmp_path: Path
         assert (pixels[0, 0].tolist(), pixels[0, 7].tolist()) == ([255, 0, 0], [255, 255, 255])
         turned_file = save(tmp_path / "turned.png", Image.new("RGB", (8, 4), "red"), exif=turned)
         assert decoder.decode_file(turned_file, Media("image", "")).pixels.shape == (1, 8, 4, 3)
+    values = np.full((4, 8), 300, np.uint16)
+    values[:, 4:] = 40_000
+    path = save(tmp_path / "clear.png", Image.fromarray(values), transparency=300)
+    with Decoder() as decoder:
+        pixels = decoder.decode_file(path, Media("image", "")).pixels[0]
+    assert (pixels[0, 0].tolist(), pixels[0, 7].tolist()) == ([255] * 3, [40_000 >> 8] * 3)
 
 
 @pytest.mark.parametrize("value", [200, 256, 40_000])
@@ -125,15 +123,6 @@ def test_sixteen_bits_are_scaled_by_their_range(tmp_path: Path, value: int) -> N
     path = save(tmp_path / "deep.png", Image.fromarray(np.full((4, 8), value, np.uint16)))
     with Decoder() as decoder:
         assert decoder.decode_file(path, Media("image", "")).pixels.max() == value >> 8
-
-
-def test_a_transparent_value_of_sixteen_bits_shows_white(tmp_path: Path) -> None:
-    values = np.full((4, 8), 300, np.uint16)
-    values[:, 4:] = 40_000
-    path = save(tmp_path / "clear.png", Image.fromarray(values), transparency=300)
-    with Decoder() as decoder:
-        pixels = decoder.decode_file(path, Media("image", "")).pixels[0]
-    assert (pixels[0, 0].tolist(), pixels[0, 7].tolist()) == ([255] * 3, [40_000 >> 8] * 3)
 
 
 def test_changed_file_is_refused(picture: Path) -> None:

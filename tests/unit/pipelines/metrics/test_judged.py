@@ -47,15 +47,6 @@ def test_values_and_intervals_are_those_of_ppi_python(agreement: float) -> None:
     assert ppi_ends(agreement) == pytest.approx(PPI[agreement], abs=2e-5)
 
 
-@pytest.mark.parametrize("agreement", PPI)
-def test_ppi_python_gives_these_values(agreement: float) -> None:
-    ppi = pytest.importorskip("ppi_py", reason="ppi-python is not installed")
-    labels, verdicts = binary(agreement)
-    ends = ppi.ppi_mean_ci(labels[:200], verdicts[:200], verdicts[200:], alpha=0.05)
-    value = ppi.ppi_mean_pointestimate(labels[:200], verdicts[:200], verdicts[200:])
-    assert [float(x[0]) for x in (value, *ends)] == pytest.approx(list(PPI[agreement]), abs=1e-9)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("judge", JUDGES)
 def test_corrected_intervals_hold_what_people_accept_and_plain_ones_do_not(judge: str) -> None:
@@ -72,23 +63,17 @@ def test_the_labels_needed_are_about_those_that_reach_the_width() -> None:
     assert results[0].labels_for(0.001) is None
 
 
-def test_labels_correct_those_rows_alone_that_a_judge_decided() -> None:
+def test_labels_correct_by_the_rows_that_they_stand_for() -> None:
     verdicts = np.array([1.0, 1, 1, 1, 0, 0, 0, 0])
     labels = np.array([0.0, 1, 0, 1, np.nan, np.nan, 1, 1])
     result = corrected(verdicts, labels, np.arange(8), judged=np.arange(8) < 4)
     assert (result.value, result.labels, result.rows) == (pytest.approx(0.25), 4, 4)
-
-
-def test_labels_of_strata_count_by_the_rows_that_they_stand_for() -> None:
     strata = np.repeat(["a", "b"], [90, 10])
     verdicts = np.ones(100)
     labels = np.full(100, np.nan)
     labels[[0, 1, 90, 91, 92, 93]] = [1, 1, 0, 0, 0, 0]  # all of a is right, all of b wrong
     result, equal = (corrected(verdicts, labels, np.arange(100), strata=names) for names in (strata, None))
     assert (result.value, equal.value) == (pytest.approx(0.9), pytest.approx(2 / 6))
-
-
-def test_few_labels_without_an_error_leave_an_interval() -> None:
     verdicts = np.repeat([1.0, 0.0], 500)
     labels = np.where(np.arange(1000) % 50 == 0, verdicts, np.nan)
     result = corrected(verdicts, labels, np.arange(1000))

@@ -153,8 +153,5 @@ def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(
     assert "--captioner a,b shows them again" in sentence
     save_run(Store(str(tmp_path)), RunManifest(), RunManifest(entries=(merged,)))
     assert load_run(Store(str(tmp_path))).entries == (merged,)
-
-
-def test_setting_that_must_be_named_stays_in_an_output_that_is_resumed() -> None:
     (merged,) = merge_entries([entry(OWN, OTHER)], [entry(OWN, OTHER)])
     assert merged.prompts.task_settings == (OWN, OTHER)

@@ -1,5 +1,3 @@
-"""Captions as other models are shown them."""
-
 from __future__ import annotations
 
 from pathlib import Path

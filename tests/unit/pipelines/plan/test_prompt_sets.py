@@ -58,9 +58,7 @@ def names_of(row: dict[str, Any]) -> list[str]:
     return [row[name] for name in ("task", "setting", "metric", "category")]
 
 
-def test_each_request_of_two_sets_is_sent_once_and_the_tables_are_those_of_the_first(
-    maia_data: str, tmp_path: Path
-) -> None:
+def test_requests_of_two_sets_are_sent_once_and_the_tables_are_of_the_first(maia_data: str, tmp_path: Path) -> None:
     both, single = tmp_path / "both", tmp_path / "single"
     result = run_sweep(sweep(maia_data, both, "default", "plain"))
     run_sweep(sweep(maia_data, single))
@@ -110,9 +108,7 @@ def test_comparison_is_in_the_words_of_the_first_set(maia_data: str, tmp_path: P
 
 
 @pytest.mark.parametrize("sets", [("default", "plain"), ("plain", "default")])
-def test_failed_requests_are_repeated_in_whichever_set_comes_first(
-    maia_data: str, tmp_path: Path, sets: tuple[str, ...]
-) -> None:
+def test_failed_requests_are_repeated_in_either_order(maia_data: str, tmp_path: Path, sets: tuple[str, ...]) -> None:
     spec = sweep(maia_data, tmp_path, "default", "plain")
     run_sweep(spec)
     store = Store(str(tmp_path))

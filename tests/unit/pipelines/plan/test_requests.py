@@ -1,11 +1,9 @@
-"""Request ids, and the forms of a builder."""
-
 import json
 import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Generation
@@ -65,11 +63,8 @@ def test_request_id_is_pinned(target: ModelTarget) -> None:
 TEXTS = st.text(max_size=12)
 
 
-@settings(deadline=None)
 @given(texts=st.tuples(*[TEXTS] * 6), names=st.tuples(TEXTS, TEXTS), revision=st.none() | TEXTS)
-def test_request_id_is_the_hash_of_its_sorted_inputs(
-    texts: tuple[str, ...], names: tuple[str, str], revision: str | None
-) -> None:
+def test_request_id_hashes_sorted_inputs(texts: tuple[str, ...], names: tuple[str, str], revision: str | None) -> None:
     columns = dict(zip(ROW_TEXTS, texts, strict=True))
     fingerprint = {"revision": revision, "engine": "x", "limits": {"b": 1.5, "a": None}}
     target = target_of(
@@ -97,17 +92,15 @@ def test_target_crosses_processes_and_hashes_by_value(target: ModelTarget) -> No
     assert hash(target.with_prompts(seed=7)) != hash(target)
 
 
-def test_model_settings_override_the_benchmarks(dataset: Dataset, target: ModelTarget) -> None:
+def test_rows_name_their_media_and_a_models_settings_override_the_benchmarks(
+    dataset: Dataset, target: ModelTarget
+) -> None:
     sample = next(dataset.samples())
     row = next(target.prompts.rows(sample))
     target_with_settings = replace(target, generation={"max_new_tokens": 7, "temperature": 0.5})
     (step,) = target_with_settings.request(row, "id").steps
     assert (step.generation.max_new_tokens, step.generation.temperature) == (7, 0.5)
     assert target_with_settings.generations(row) == [step.generation]
-
-
-def test_plan_row_names_the_stored_media_of_its_prompt(dataset: Dataset, target: ModelTarget) -> None:
-    sample = next(dataset.samples())
     for row in target.prompts.rows(sample):
         media = [medium for medium in iter_media(row.steps) if not medium.source.startswith("blank:")]
         assert row.media_files.keys() == {medium.source for medium in media}

@@ -140,10 +140,14 @@ def test_bug_in_reading_is_no_damage(out: Store, monkeypatch: pytest.MonkeyPatch
         load_run(out)
 
 
-def test_output_without_a_run_is_new(out: Store) -> None:
+def test_output_is_new_without_a_run_and_keeps_what_a_later_write_does_not_name(out: Store) -> None:
     assert load_run(out).is_new
     with pytest.raises(UsageError, match=r"no run\.json; is this the --out of a run\?"):
         load_existing_run(out)
+    save_run(out, RunManifest(), FULL)
+    run = save_run(out, load_run(out), RunManifest(models={"anna": {"engine": "external"}}))
+    assert (run.scorers, [*run.models]) == (FULL.scorers, ["m", "anna"])
+    assert load_run(out).scorers == FULL.scorers
 
 
 def test_prompt_fingerprints_are_those_recorded(out: Store) -> None:
@@ -152,10 +156,3 @@ def test_prompt_fingerprints_are_those_recorded(out: Store) -> None:
     recorded = json.loads((GOLDEN / "prompt_fingerprints.json").read_text())["maia"]
     fingerprints = run.prompt_fingerprints["maia"]
     assert {name for name in texts if fingerprints[name] != recorded[name]} == {"vsv-it-v1"}
-
-
-def test_parts_that_a_later_write_does_not_name_stay(out: Store) -> None:
-    save_run(out, RunManifest(), FULL)
-    run = save_run(out, load_run(out), RunManifest(models={"anna": {"engine": "external"}}))
-    assert (run.scorers, [*run.models]) == (FULL.scorers, ["m", "anna"])
-    assert load_run(out).scorers == FULL.scorers

@@ -22,7 +22,8 @@ def plan_of_a_table() -> PromptPlan:
     )  # fmt: skip
 
 
-def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
+def test_a_plan_brings_its_table(tmp_path: Path) -> None:
+    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict())), "prompts") == plan_of_a_table()
     path = tmp_path / "plan"
     path.write_bytes(cloudpickle.dumps(plan_of_a_table()))
     code = (
@@ -30,7 +31,3 @@ def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
         "from pipelines.benchmarks import benchmark; assert benchmark('far-table').tasks == {'text': ('default',)}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_plan_is_read_back_with_its_table() -> None:
-    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict())), "prompts") == plan_of_a_table()

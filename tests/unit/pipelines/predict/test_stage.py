@@ -86,9 +86,7 @@ def answer(job: Job, on_receipt: Callable[[Receipt], None]) -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2])
-def test_unavailable_model_stops_no_other(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
-) -> None:
+def test_lost_model_stops_no_other(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
     sweep, ended = Sweep(maia_data, tmp_path, monkeypatch, gpus), []
 
     def execute(job: Job, cluster: ClusterInfo, on_receipt: Callable[[Receipt], None]) -> None:

@@ -1,5 +1,3 @@
-"""Comparison of outputs on the rows that both scored."""
-
 from __future__ import annotations
 
 import json

@@ -36,7 +36,7 @@ def is_whole(metric: Metric) -> bool:
     return metric.metric == "oevqa_accuracy" and not metric.category
 
 
-def test_metrics_and_agreement_by_hand() -> None:
+def test_metrics_and_agreement_by_hand_and_without_a_value_where_a_verdict_failed() -> None:
     by_judge, agreement = judged([1, 1, 0, 0], [1, 0, 0, -1])
     accuracies = {judge: (m.value, m.n) for judge, metrics in by_judge.items() for m in metrics if is_whole(m)}
     values = {(m.metric, m.category): (m.value, m.n) for m in agreement}
@@ -44,9 +44,6 @@ def test_metrics_and_agreement_by_hand() -> None:
     assert accuracies == {"a": (2 / 5, 5), "b": (1 / 5, 5)}
     assert [values[name, "a / b"] for name in PAIR_COUNTS] == [(1, 3), (1, 3), (0, 3), (1, 3)]
     assert (values["judge_unread", "a"], values["judge_unread", "b"]) == ((0, 4), (1, 4))
-
-
-def test_a_verdict_that_failed_leaves_that_judges_metric_without_a_value() -> None:
     by_judge, _ = judged([1, 1], [1, NAN])
     metrics = {judge: m for judge, metrics in by_judge.items() for m in metrics if is_whole(m)}
     assert metrics["a"].value == 2 / 3

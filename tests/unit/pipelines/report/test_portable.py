@@ -24,11 +24,8 @@ def test_local_paths_become_relative_to_the_output(text: str, expected: str) -> 
     assert portable_text(text, OUT) == expected
 
 
-def test_values_of_all_depths_are_cleaned() -> None:
+def test_values_of_all_depths_are_cleaned_and_a_folder_with_a_space_is_one_name() -> None:
     value = {"a": ["/home/ann/work/data", 3], "b": {"c": "/home/ann/x"}}
     assert portable(value, OUT) == {"a": ["../data", 3], "b": {"c": "…/x"}}
-
-
-def test_a_folder_with_a_space_is_one_name() -> None:
     value = ["--data=/mnt/of bob/my data", "--out", "/home/ann/work/my results/x", "/home/bob bob", "two /mnt/a/b"]
     assert portable(value, OUT) == ["--data=…/my data", "--out", "../my results/x", "…", "two …/b"]

@@ -61,11 +61,17 @@ def test_verdict_follows_from_the_replies(replies: list[str], failed: bool, verd
     assert judge(replies, failed).verdict(ASK, read_verdict) == verdict
 
 
-def test_retry_differs_in_its_seed_alone() -> None:
+def test_retry_differs_in_its_seed_alone_and_earlier_replies_are_loaded(tmp_path: Path) -> None:
     first, second = (judge().question(ASK, attempt) for attempt in (0, 1))
     assert first.request_id != second.request_id
     assert first.steps[0].turns == second.steps[0].turns
     assert [q.steps[0].generation.seed for q in (first, second)] == [42, 43]
+    out = Store(str(tmp_path))
+    question = judge().question(ASK, 0)
+    columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
+    rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
+    out.put(f"{part_folder('judgements', 'maia', 'j')}/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(rows, PREDICTIONS))
+    assert JudgeReplies.load("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True
 
 
 def row(sample: Sample, model: str, setting: str, output: str | None, status: str = "ok") -> Row:
@@ -104,9 +110,7 @@ def words(request: Request) -> str:
     return part.text
 
 
-def test_loader_reads_the_questions_of_the_judge_plan(
-    maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget
-) -> None:
+def test_loader_reads_the_plan(maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget) -> None:
     out = Store(str(tmp_path))
     fingerprint = scoring.dataset.manifest.dataset_fingerprint
     predictions = [
@@ -142,12 +146,3 @@ def test_loader_reads_the_questions_of_the_judge_plan(
     assert replies.keys() == {request.request_id for request, _ in questions}
     delete_judge_plans(out, "maia")
     assert out.list("plan") == []
-
-
-def test_replies_of_earlier_runs_are_loaded(tmp_path: Path) -> None:
-    out = Store(str(tmp_path))
-    question = judge().question(ASK, 0)
-    columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
-    rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
-    out.put(f"{part_folder('judgements', 'maia', 'j')}/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(rows, PREDICTIONS))
-    assert JudgeReplies.load("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True

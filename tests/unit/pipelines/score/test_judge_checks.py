@@ -35,20 +35,15 @@ def row(**data: Any) -> Row:
         ({"sentence": "one", "phrase": "p"}, {"sentence": "red", "phrase": "p"}, "one"),
     ],
 )
-def test_swapped_turns_references_or_exchanges_one_with_the_answer(
-    data: dict[str, Any], swapped: dict[str, Any], output: str
-) -> None:
+def test_swapped_turns_references_or_the_answer(data: dict[str, Any], swapped: dict[str, Any], output: str) -> None:
     changed = changed_row(row(**data), SWAPPED)
     assert (changed.sample.data, changed.output) == (swapped, output)
 
 
-def test_padded_states_the_answer_twice_and_nothing_is_swapped_without_a_reference() -> None:
+def test_padded_answers_and_shifts_by_hand() -> None:
     padded = changed_row(row(), PADDED)
     assert padded.output == "red red"
     assert changed_row(row(), SWAPPED) is None
-
-
-def test_changes_and_shift_by_hand() -> None:
     frame = pd.DataFrame(
         {"task": "t", "setting": "s", "cluster": "", "sample_id": list("abcde"), "status": "ok",
          "accepted": [1.0, 0.0, 0.0, 1.0, 1.0], check_value(PADDED): [1.0, 1.0, 1.0, 0.0, np.nan]}

@@ -1,5 +1,3 @@
-"""The rounds of a judge over several benchmarks."""
-
 from __future__ import annotations
 
 import csv

@@ -51,12 +51,9 @@ def check_equal_or_damaged(folder: Path, content: bytes, good) -> None:
         assert read_part(Store(str(folder)), "bad.parquet").equals(good)
 
 
-def test_parts_are_readable_by_other_parquet_readers(tmp_path: Path) -> None:
+def test_parts_are_readable_by_other_readers_and_without_checksum(tmp_path: Path) -> None:
     (tmp_path / "part.parquet").write_bytes(to_parquet(rows(0, 3), PREDICTIONS))
     assert pq.read_table(tmp_path / "part.parquet")["sample_id"].to_pylist() == ["s0", "s1", "s2"]
-
-
-def test_part_without_checksum_is_read(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     store.put("with.parquet", to_parquet(rows(0, 3), PREDICTIONS))
     pq.write_table(read_part(store, "with.parquet"), tmp_path / "without.parquet")
@@ -71,9 +68,7 @@ def repaired(store: Store) -> CompletedRequests:
     return completed
 
 
-def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_part_is_skipped_and_moved_by_repair(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = Store(str(tmp_path))
     store.put(A, to_parquet(rows(0, 5), PREDICTIONS))
     store.put(B, to_parquet(rows(5, 5), PREDICTIONS)[:-20])

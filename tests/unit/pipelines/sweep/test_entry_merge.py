@@ -35,7 +35,7 @@ def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, t
     }
 
 
-def test_each_setting_keeps_its_last_sample_selection() -> None:
+def test_each_setting_keeps_its_last_samples_and_dropped_ones_have_a_way_back() -> None:
     (merged,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
     assert cuts(merged) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
     (two,) = merge_entries([merged], [entry(OPEN, ids=("video1/Sentiment_A",))])
@@ -43,9 +43,6 @@ def test_each_setting_keeps_its_last_sample_selection() -> None:
     (three,) = merge_entries([two], [entry(FRAME, OPEN, BLACK, limit="1-8")])
     assert three.earlier == ()
     assert set(cuts(three).values()) == {("1-8", ())}
-
-
-def test_dropped_settings_are_reported_with_the_way_back() -> None:
     (dropped,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
     assert "vsv 1-frame, oevqa 1-frame" in dropped
     assert "--seed" in dropped

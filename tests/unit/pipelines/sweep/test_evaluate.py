@@ -87,16 +87,12 @@ def test_labels_give_corrected_numbers_and_the_judges_errors(judged: Path) -> No
         ("q1,m,no-image,ann,1\nq2,m,default,ann,1\n",
          "1 labels are of answers that no judge has judged, such as m/open"),
         ("q1,m,default,ann,1\n", "all labels are of one clip, picture or row"),
+        ("\n", "contains no rows; fill it in, or leave it out"),
     ],
 )  # fmt: skip
 def test_labels_that_correct_nothing_are_refused(judged: Path, labels: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         report_again(spec(judged, labels))
-
-
-def test_a_file_without_labels_is_refused(judged: Path) -> None:
-    with pytest.raises(UsageError, match="contains no rows; fill it in, or leave it out"):
-        report_again(spec(judged, "\n"))
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,7 @@ class Replicas(HeldReplicas):
         self.actor = None
 
 
-def test_default_scorers_compare_each_text_once_where_a_killed_run_is_resumed(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_run_compares_each_text_once(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compared, pending = list[str](), list[int]()
 
     class Scorer:

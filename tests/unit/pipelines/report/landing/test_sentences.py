@@ -57,13 +57,16 @@ def test_claim_has_the_first_error_if_all_requests_failed(errors: tuple[int, int
     assert verdict_of(at, counts).claim == claim
 
 
-def test_verdict_has_people_chance_and_cost() -> None:
+def test_facts_are_people_chance_and_cost() -> None:
     verdict = verdict_of(standing("T"))
     assert verdict.facts == ("people 94.0", "chance 25.0", "$3.10")
     assert verdict.text == (
         "T: small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]; people 94.0; chance 25.0; $3.10 "
         "(pool accuracy (all eight statement pairs), vsv, 32-frames)."
     )
+    people = People(value=TableValue(value=0.94, n=3), rows="part", model=TableValue(value=0.5))
+    assert verdict_of(standing(ranked=(), people=people, chance=None, dollars=None)).facts == ("people 94.0",)
+    assert "chance 7.6 as random guessed" in verdict_of(standing(chance=Chance(0.076, "random"))).facts
 
 
 def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None:
@@ -89,11 +92,6 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
         "Few rows, or few clips, pictures or scenes that rows share, so wide intervals: MAIA 99",
     ]
     assert doubts([standing()], [], []) == []
-
-
-def test_people_stand_alone_if_only_models_that_guess_were_run() -> None:
-    people = People(value=TableValue(value=0.94, n=3), rows="part", model=TableValue(value=0.5))
-    assert verdict_of(standing(ranked=(), people=people, chance=None, dollars=None)).facts == ("people 94.0",)
 
 
 def test_a_run_that_stopped_early_says_which_interval_is_of_the_whole_set() -> None:
@@ -125,7 +123,3 @@ def test_amounts_have_cents_and_no_exponent() -> None:
 def test_people_and_the_model_in_a_sentence_are_of_the_same_rows(people: dict[str, Any], words: str) -> None:
     at = standing(people=People(value=TableValue(value=0.685, n=33), **people))
     assert verdict_of(at).facts[0] == words
-
-
-def test_chance_without_a_closed_form_names_the_model_that_guessed() -> None:
-    assert "chance 7.6 as random guessed" in verdict_of(standing(chance=Chance(0.076, "random"))).facts

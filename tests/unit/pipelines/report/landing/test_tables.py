@@ -21,7 +21,7 @@ def present(table: Table | None) -> Table:
     return table
 
 
-def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> None:
+def test_matrix_marks_a_significant_lead_alone_and_sets_references_and_guesses_apart() -> None:
     led, tied = standing("A"), standing("B", benchmark="mate", lead=difference(p=0.5), people=None)
     table = present(matrix_table([led, tied], cost_table([usage("small")], {}, [])))
     assert table.groups == (("A", 1), ("B", 1), ("All", 2))
@@ -34,9 +34,6 @@ def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> No
     assert all(row.baseline for row in below.values())
     assert below["Chance"].cells == (0.25, 0.25, "", "")
     assert matrix_table([]) is None
-
-
-def test_models_that_guess_are_no_row_and_models_without_a_value_are_the_last() -> None:
     guess, unmeasured = metric(model="guess", value=0.9), metric(model="none", value=None)
     labels = [row.label for row in present(matrix_table([standing(baselines=(guess,), unmeasured=(unmeasured,))])).rows]
     assert labels[:4] == ["small", "other", "words", "none"]
