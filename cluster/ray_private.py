@@ -6,10 +6,9 @@ from collections.abc import Callable
 
 def shut_down() -> None:
     """End Ray and wait for its processes. A thread of Ray Data that drops a reference meanwhile must not reach it."""
-    import ray
-    from ray._private.worker import global_worker
+    import ray._private.worker
 
-    if core_worker := global_worker.__dict__.pop("core_worker", None):
+    if core_worker := ray._private.worker.global_worker.__dict__.pop("core_worker", None):  # noqa: SLF001
         core_worker.shutdown_driver()  # else the dropped reference would end this process with exit code 1
     ray.shutdown(wait_for_processes=True)
 
@@ -18,14 +17,15 @@ def log_worker_errors(write: Callable[..., None]) -> None:
     """Pass messages about dead workers to a function: Ray prints them to standard output at any logging level."""
     from ray._private import worker
 
-    worker.print_to_stdstream = write
+    setattr(worker, "print_to_stdstream", write)  # noqa: B010  it is no name of ours
 
 
 def forget_token(start_limit_s: int | None = None) -> None:
     """Make Ray read its token again and take a limit: it reads them once per process, and each start has its own."""
     from ray import _raylet
 
-    _raylet.Config.initialize(json.dumps({"raylet_start_wait_time_s": start_limit_s}) if start_limit_s else "")  # type: ignore[attr-defined]
+    names = ("raylet_start_wait_time_s", "gcs_server_request_timeout_seconds") if start_limit_s else ()
+    _raylet.Config.initialize(json.dumps(dict.fromkeys(names, start_limit_s)))  # type: ignore[attr-defined]
     _raylet.AuthenticationTokenLoader.instance().reset_cache()  # type: ignore[attr-defined]
 
 

@@ -36,13 +36,9 @@ def watch_embedded_ray() -> Iterator[None]:
 
     It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
     """
-    with _in_thread(_watch, vital_processes()):
+    children = psutil.Process().children()
+    with _in_thread(_watch, {VITAL[name]: child for child in children if (name := child.name()) in VITAL}):
         yield
-
-
-def vital_processes() -> dict[str, psutil.Process]:
-    """Return the processes without which an embedded Ray ends, by their names in messages."""
-    return {VITAL[name]: child for child in psutil.Process().children() if (name := child.name()) in VITAL}
 
 
 @contextmanager

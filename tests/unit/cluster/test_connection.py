@@ -15,7 +15,6 @@ from typing import NoReturn
 import pytest
 import ray
 
-from cluster import connection
 from cluster.connection import connect
 from cluster.errors import ClusterError
 
@@ -48,26 +47,11 @@ def test_start_that_fails_is_tried_again_with_a_longer_limit(monkeypatch: pytest
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(ClusterError), connect(None):
         pass
-    assert limits == ["60", "240"]
+    assert limits == ["90", "300"]
     assert late[1].wait(60) == -signal.SIGKILL
     for process in late:
         with process.stdout or contextlib.nullcontext():
             assert select.select([process.stdout], [], [], 20)[0], "the agent holds the pipe until it ends"
-
-
-def test_start_whose_raylet_has_ended_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "raylet").symlink_to("/bin/sh")
-    starts = list[subprocess.Popen[bytes]]()
-
-    def init(**_: object) -> NoReturn:
-        starts.append(subprocess.Popen([tmp_path / "raylet", "-c", "exit 1"]))
-        os.waitid(os.P_PID, starts[-1].pid, os.WEXITED | os.WNOWAIT)
-        raise ConnectionError
-
-    monkeypatch.setattr(ray, "init", init)
-    with pytest.raises(ClusterError), connect(None):
-        pass
-    assert [process.wait() for process in starts] == [1]
 
 
 def test_native_handler_of_sigterm_is_replaced_after_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +120,6 @@ def test_paths_of_ray_sockets_are_short_enough(length: int, monkeypatch: pytest.
 
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(os, "getpid", lambda: 4_194_304)  # the largest of Linux
-    monkeypatch.setattr(connection, "vital_processes", dict)
     temporary.mkdir(exist_ok=True)
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with pytest.raises(KeyError), connect(None):

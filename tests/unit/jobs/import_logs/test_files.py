@@ -1,4 +1,4 @@
-"""Archives, workbooks and long lines of unknown origin are read within limits."""
+"""Archives and workbooks of unknown origin are read within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Lines of JSON of other tools: damage costs its line."""
+"""Lines of JSON of unknown origin are read within limits."""
+
+from __future__ import annotations
 
 import json
 from pathlib import Path
