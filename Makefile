@@ -107,7 +107,6 @@ bench: $(STAMP)
 	@$(BIN)/python -m tests.bench.group
 	@$(BIN)/python -m tests.bench.pipeline
 	@$(BIN)/python -m tests.bench.busy
-	@$(BIN)/python -m tests.bench.scaling
 	@$(BIN)/python -m tests.bench.view
 
 # Under five minutes; fails where a stage is 1.3 times slower than the last record in docs/benchmarks.json.
@@ -178,7 +177,6 @@ pictures: $(STAMP)
 # and docs/operations.md.
 chaos: $(STAMP)
 	@$(BIN)/python -m tests.chaos --seeds $(or $(SEEDS),20)
-	@$(BIN)/python -m tests.chaos.rows
 	@$(BIN)/python -m tests.chaos.damage
 	@$(BIN)/python -m tests.chaos.soak --requests $(or $(SOAK),1000000)
 	@$(BIN)/python -m tests.chaos.table

@@ -22,8 +22,8 @@ from tests.chaos.judges import kill_while_judged
 from tests.chaos.kills import KINDS, kill_driver, kill_store, kill_worker
 from tests.chaos.nodes import Nodes
 from tests.chaos.ranks import kill_rank
-from tests.chaos.results import RESULTS, read_results, write_results
 from tests.chaos.sweeps import Damage, Scene, make_scene
+from tests.chaos.table import RESULTS, read_results, write_results
 from tests.support.hosts import unavailable_reason as hosts_missing
 from tests.support.seaweed import Seaweed, seaweed
 from tests.support.seaweed import unavailable_reason as seaweed_missing

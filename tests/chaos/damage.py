@@ -1,4 +1,4 @@
-"""Commits cut at each of their steps, and damaged media: `python -m tests.chaos.damage`, part of `make chaos`."""
+"""Damaged rows through every ingest, commits cut at each step, damaged media: `python -m tests.chaos.damage`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from models.messages import Media
+from pipelines.benchmarks import benchmark_names
 from pipelines.errors import DecodeError
 from pipelines.media.decoder import Decoder
 from pipelines.storage.lock_owner import LOCK
@@ -20,8 +21,9 @@ from pipelines.storage.parts import iter_parts
 from pipelines.storage.store import Store
 from tests.chaos.commits import S3_STEPS, STEPS, cut_commit, cut_commit_on_s3, part, unit
 from tests.chaos.media import corpus, write
-from tests.chaos.results import RESULTS, read_results, write_results
+from tests.chaos.table import RESULTS, read_results, write_results
 from tests.integration.conftest import s3_server
+from tests.support.mutated_sources import ingest_damaged
 
 __all__ = ["Outcomes", "decode_all"]
 
@@ -111,12 +113,18 @@ def _cut_on_store(rounds: int) -> dict[str, int]:
 
 
 def main() -> int:
-    """Cut commits and decode damaged media; return 0 when readers always got a complete part or a reason."""
+    """Damage rows, commits and media; return 0 when readers always got a complete part or a reason."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000, help="of each benchmark")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     results: dict[str, dict[str, Any]] = read_results(options.results)
+    for name in benchmark_names():
+        with tempfile.TemporaryDirectory(prefix="vlmsweep-rows-") as folder:  # an exception in it is a finding
+            rows, rejected = ingest_damaged(name, Path(folder), options.rows)
+        results["rows"][name] = {"rows": rows, "rejected": rejected, "used": rows - rejected}
+        sys.stdout.write(f"{name}: {rejected:,} of {rows:,} damaged rows rejected\n")
     results["cuts"] = {"disk": _cut_on_disk(options.rounds), "store": _cut_on_store(options.rounds)}
     with tempfile.TemporaryDirectory(prefix="vlmsweep-media-") as folder:
         outcomes = decode_all(Path(folder))

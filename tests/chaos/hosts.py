@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from tests.chaos.processes import ending
 from tests.chaos.sweeps import Answers, Damage, Scene, environment, read_answers
 from tests.support.hosts import Host, Network, network
 
@@ -62,11 +63,8 @@ class _Site:
     def command(self, *arguments: str, timeout: float = 300) -> None:
         """Run a command beside the hosts, to its end."""
         process = self.net.hosts["switch"].start(*arguments, env=self.env, log=self.log("commands"))
-        try:
+        with ending(process):
             assert process.wait(timeout) == 0, f"{arguments}: {_end_of(self.log('commands'))}"
-        finally:
-            process.kill()
-            process.wait()
 
     def log_tails(self) -> str:
         """Return the ends of all logs."""

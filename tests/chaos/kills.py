@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from tests.chaos.processes import REPLICA, command_of, named, wait_until_gone
+from tests.chaos.processes import REPLICA, command_of, ending, named, wait_until_gone
 from tests.chaos.sweeps import Damage, Scene, in_hand
 
 __all__ = ["KINDS", "kill_driver", "kill_store", "kill_worker"]
@@ -53,7 +53,7 @@ def kill_store(scene: Scene, out: Path, seed: int) -> Damage:
     draw = Random(seed)
     process = scene.start(out)
     kills = 0
-    try:
+    with ending(process):
         _first_worker(scene, process, out, "engine replica")
         while kills < STORE_KILLS and process.poll() is None:
             time.sleep(draw.uniform(0.0, 0.15) * scene.seconds)
@@ -62,10 +62,6 @@ def kill_store(scene: Scene, out: Path, seed: int) -> Damage:
             scene.server.start()
             kills += 1
         scene.ended(process, out)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
     return scene.damage(out, kills, in_flight=0)
 
 
@@ -74,7 +70,7 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
     draw = Random(seed)
     process = scene.start(out)
     kills = in_flight = 0
-    try:
+    with ending(process):
         _first_worker(scene, process, out, kind)
         for _ in range(1 + draw.randrange(2)):
             time.sleep(draw.uniform(0.0, 0.3) * scene.seconds)
@@ -85,10 +81,6 @@ def kill_worker(scene: Scene, out: Path, seed: int, kind: str) -> Damage:
                     kills += 1
                     in_flight += in_hand(out, committed)
         scene.ended(process, out)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
     return scene.damage(out, kills, in_flight=in_flight)
 
 

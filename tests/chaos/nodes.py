@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from tests.chaos.processes import REPLICA, named, wait_until_gone
+from tests.chaos.processes import REPLICA, ending, named, wait_until_gone
 from tests.chaos.sweeps import Damage, Scene, in_hand
 from tests.support.ray_head import RayHead, ray_head
 
@@ -42,7 +42,7 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
         head = self._whole()
         names = {name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")}
         process = scene.start(out, "--address", f"127.0.0.1:{head.gcs}", env=names)
-        try:
+        with ending(process):
             deadline = time.monotonic() + 120
             while not out.with_suffix(".journal").exists():
                 assert process.poll() is None, scene.log_tail(out)
@@ -56,10 +56,6 @@ class Nodes(contextlib.AbstractContextManager["Nodes"]):
             wait_until_gone(below, DIE_S)
             in_flight = in_hand(out, committed)
             scene.ended(process, out)
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
         return scene.damage(out, 1, in_flight=in_flight)
 
     def _whole(self) -> RayHead:

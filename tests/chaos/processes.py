@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 
-__all__ = ["REPLICA", "command_of", "descendants", "named", "wait_until_gone"]
+__all__ = ["REPLICA", "command_of", "descendants", "ending", "named", "wait_until_gone"]
 
 REPLICA = "MapBatches(EngineActor)"
 """In the command line of an engine replica."""
@@ -33,6 +35,17 @@ def command_of(pid: int) -> str:
 def named(pid: int, text: str) -> list[int]:
     """Return the descendants of a process whose command line holds a text, oldest first."""
     return sorted(descendant for descendant in descendants(pid) if text in command_of(descendant))
+
+
+@contextmanager
+def ending(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill a process that is left when the block ends."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def wait_until_gone(pids: Iterable[int], seconds: float) -> None:

@@ -13,7 +13,7 @@ from random import Random
 
 import pyarrow.parquet as pq
 
-from tests.chaos.processes import named
+from tests.chaos.processes import ending, named
 from tests.chaos.sweeps import Answers, Damage, Scene, environment, parts, read_answers, sweep
 from tests.support.checkpoints import build_tiny
 
@@ -63,7 +63,7 @@ def kill_rank(scene: Scene, out: Path, seed: int) -> Damage:
     draw = Random(seed)
     process = _run(scene, out)
     kills, before = 0, {}
-    try:
+    with ending(process):
         ranks = _ranks(process, scene, out)
         time.sleep(draw.uniform(0.0, 0.8) * seconds)
         ranks = named(process.pid, RANK) or ranks
@@ -72,10 +72,6 @@ def kill_rank(scene: Scene, out: Path, seed: int) -> Damage:
             os.kill(draw.choice(ranks), signal.SIGKILL)
             kills = 1
         scene.ended(process, out)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
     # A group answers one unit at a time and keeps no journal: what it had in hand is one of the parts written after.
     after = [part for part in parts(out) if part not in before]
     in_flight = max((pq.ParquetFile(part).metadata.num_rows for part in after), default=0) if kills else 0

@@ -27,9 +27,9 @@ import psutil
 import pyarrow.parquet as pq
 
 from tests.bench.many import write_many
-from tests.chaos.processes import REPLICA, named, wait_until_gone
-from tests.chaos.results import RESULTS, read_results, write_results
+from tests.chaos.processes import REPLICA, ending, named, wait_until_gone
 from tests.chaos.sweeps import environment, parts
+from tests.chaos.table import RESULTS, read_results, write_results
 
 PER_GROUP = 180
 LOOK_S = 1.0
@@ -80,7 +80,7 @@ class Soak:
         """Run the sweep once; return its exit code, or None if it was killed."""
         process = self.start()
         before, answering = self._written(), 0.0
-        try:
+        with ending(process):
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     return process.wait(LOOK_S)
@@ -92,10 +92,6 @@ class Soak:
                     answering = time.monotonic()
                     if self._kill(process):
                         return None
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
 
     def _kill(self, process: subprocess.Popen[bytes]) -> bool:
         """Kill a replica or the run, in turn; return whether it was the run."""

@@ -1,18 +1,33 @@
-"""The guarantee table of docs/operations.md, from the results of `make chaos`."""
+"""The results of `make chaos`: one JSON file, and the guarantee table of docs/operations.md that is written from it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from tests.chaos.results import Results, read_results
 from tests.support.paths import ROOT
 
-__all__ = ["PAGES", "table", "with_table"]
+PAGE = ROOT / "docs" / "operations.md"
+RESULTS = ROOT / "docs" / "chaos-results.json"
 
-PAGES = (ROOT / "docs/operations.md",)
+Results = dict[str, dict[str, Any]]
+"""`kills`: by what was killed, by seed; `rows`: by benchmark; `cuts`: by storage; `soak` and `media`: one run."""
 START, END = "<!-- guarantees: written by tests.chaos.table -->", "<!-- end of guarantees -->"
 COUNTED = ("kills", "planned", "lost", "doubled", "changed", "redone", "in_flight")
+
+
+def read_results(path: Path = RESULTS) -> Results:
+    """Read the results so far; a missing file is empty."""
+    recorded = json.loads(path.read_text()) if path.exists() else {}
+    return {name: recorded.get(name, {}) for name in ("kills", "rows", "soak", "cuts", "media")}
+
+
+def write_results(results: Results, path: Path = RESULTS) -> None:
+    """Write the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
 
 
 def table(results: Results) -> str:
@@ -86,10 +101,8 @@ def with_table(page: str, results: Results) -> str:
 
 
 def main() -> None:
-    """Write the tables."""
-    results = read_results()
-    for page in PAGES:
-        page.write_text(with_table(page.read_text(), results))
+    """Write the table."""
+    PAGE.write_text(with_table(PAGE.read_text(), read_results()))
 
 
 if __name__ == "__main__":

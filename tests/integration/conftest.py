@@ -17,6 +17,7 @@ import pytest
 
 from jobs.cli.main import run as run_command
 from jobs.shared.options import normalize_arguments
+from tests.chaos.processes import ending
 from tests.support.paths import ENGINES_PATH
 from tests.support.seaweed import seaweed, unavailable_reason
 
@@ -84,13 +85,10 @@ def s3_server(log: Path, failing: float = 0.0, mode: Path | None = None) -> Iter
     with log.open("wb") as out, listening:
         command = [sys.executable, "-m", *module]
         process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=(listening.fileno(),))
-    try:
+    with ending(process):
         store = S3(env["AWS_ENDPOINT_URL"], env, process.pid)
         store.client().create_bucket(Bucket="bench")  # waits for a server that is still starting
         yield store
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture(scope="session")

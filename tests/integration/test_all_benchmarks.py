@@ -10,29 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from jobs.generate.generate import generate
 from tests.integration.conftest import Cli
-from tests.support import unpie_source, vague_source, vflute_source
+from tests.support import vflute_source
+from tests.support.small_data import write_all
 
 
 @pytest.fixture(scope="module")
-def data(inline_cli: Cli, maia_source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(inline_cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Small sources in distributed forms, ingested by the command line."""
     root = tmp_path_factory.mktemp("all")
-    vflute = root / "vflute"
-    test, train = vflute_source.rows(12), vflute_source.rows(12, "train")
-    vflute_source.write_parquet(vflute, "test", [test])
-    vflute_source.write_parquet(vflute, "train", [train])
-    vflute_source.write_json(vflute, test)
-    generate(root / "mate", (3, 5), 6, 1)
-    sources = {
-        "maia": maia_source,
-        "mate": root / "mate",
-        "unpie": unpie_source.write_source(root / "unpie"),
-        "vague": vague_source.write_drive(root / "vague"),
-        "vflute": vflute,
-    }
-    for name, source in sources.items():
+    for name, source in write_all(root).items():
         result = inline_cli("ingest", name, str(source), "--data", str(root / "data"), "--json")
         assert json.loads(result.stdout)["rejected"] == 0, result.stderr
     return root / "data"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.chaos.processes import ending
 from tests.support.ray_head import ray_head
 
 FLAGS = ("--benchmarks", "maia", "--tasks", "vsv,oevqa", "--settings", "black-video,1-frame", "--limit", "4")
@@ -54,7 +55,7 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
         with (tmp_path / "log").open("wb") as log:
             judge = ("--judge", "judge")
             process = subprocess.Popen([*command, *FLAGS, *common_flags, *judge], env=head.env, stdout=log, stderr=log)
-        try:
+        with ending(process):
             deadline = time.monotonic() + 900
             while process.poll() is None:
                 assert time.monotonic() < deadline, (tmp_path / "log").read_text()
@@ -64,9 +65,6 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
                     if any(cell["model"] == "two" and cell["running"] for cell in cells):
                         judged_beside |= set(out.glob("judgements/*/*/*.parquet"))
                 time.sleep(0.1)
-        finally:
-            process.kill()
-            process.wait()
     assert process.returncode == 0, (tmp_path / "log").read_text()
     assert max(len(models) for models in observed) == 2, observed
     assert len(judged_beside) > 1

@@ -43,16 +43,6 @@ def test_log_is_scored_and_its_verdicts_are_compared(inline_cli: Cli, tmp_path: 
     assert (out / "report" / "metrics.json").read_bytes() == before
 
 
-def test_wrong_harness_or_folder_ends_with_a_sentence(inline_cli: Cli, maia_data: str, tmp_path: Path) -> None:
-    flags = ("--data", maia_data, "--out", str(tmp_path / "out"))
-    result = inline_cli("score", "--predictions", str(GOLDEN / "inspect"), "--from", "evalscope", *flags, code=2)
-    assert "holds no log of evalscope" in result.stderr
-    result = inline_cli("score", "--predictions", str(GOLDEN), *flags, code=2)
-    assert "--from says which to read" in result.stderr
-    result = inline_cli("score", "--predictions", str(GOLDEN / "lm-eval"), *flags, code=2)
-    assert "no row can be used; the first" in result.stderr
-
-
 def test_row_number_of_another_question_hides_no_reason(inline_cli: Cli, tmp_path: Path) -> None:
     """The ids of a table without ids are numbers, as those of a log's rows are."""
     source, data, log = tmp_path / "colours.csv", str(tmp_path / "data"), tmp_path / "samples_colours_1.jsonl"

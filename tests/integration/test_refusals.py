@@ -67,9 +67,3 @@ def test_lost_store_is_a_store_error(monkeypatch: pytest.MonkeyPatch, operation:
     store.backend.filesystem.retries = 1
     with pytest.raises(StoreError, match=r"cannot be reached .* check AWS_ENDPOINT_URL"):
         OPERATIONS[operation](store)
-
-
-def test_missing_bucket_is_reported(refusing: tuple[Store, Path]) -> None:
-    del refusing
-    with pytest.raises(StoreError, match="create the bucket first"):
-        Store("s3://nobody/folder").put_if("a", b"1", None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.many import write_many
-from tests.chaos.processes import named
+from tests.chaos.processes import ending, named
 from tests.chaos.sweeps import in_hand, parts, read_answers, read_rows
 from tests.integration.conftest import Cli
 
@@ -37,7 +37,7 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
     models.write_text(json.dumps({"m": {"engine": "scripted", "fault_injection": faults}}))
     command = [sys.executable, "-m", "jobs.cli", "predict", *flags, "--out", str(out)]
     process = subprocess.Popen(command, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with ending(process):
         deadline = time.monotonic() + 400
         # One replica answers one batch after the other: with one or two parts of three committed, it is in the middle.
         while len(parts(out)) % 3 == 0 or in_hand(out, read_answers(out)) < 20:
@@ -50,9 +50,6 @@ def test_replica_death_repeats_only_open_units_of_its_batch(
         os.kill(replica, signal.SIGKILL)
         in_flight = in_hand(out, done)
         _, output = process.communicate(timeout=600)
-    finally:
-        process.kill()
-        process.wait()
     assert process.returncode == 0, output
     assert read_answers(out) == read_answers(calm)
     assert len(read_rows(out)) == len(read_answers(out)) == planned

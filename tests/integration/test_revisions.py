@@ -61,15 +61,3 @@ def test_run_is_resumed_with_its_commit_after_the_branch_moved(cli: Cli, maia_da
     assert (recorded["revision"], recorded["requested_revision"]) == (FIRST, "main")
     assert (recorded["adapter_revision"], recorded["requested_adapter_revision"]) == (FIRST, "main")
     assert run["scorers"] == {scorer: {"model": scorer, "revision": FIRST, "requested_revision": "main"}}
-
-
-def test_revision_that_the_hub_does_not_know_ends_with_one_sentence(cli: Cli, maia_data: str, tmp_path: Path) -> None:
-    models, out = tmp_path / "models.yaml", tmp_path / "out"
-    models.write_text("m: {engine: transformers, model: org/name, revision: mian}\n")
-    flags = ["--models", "m", "--models-file", str(models), "--benchmarks", "maia", "--data", maia_data]
-    with LocalHub({"org/name": {"main": FIRST}}) as hub:
-        env = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": hub.url}
-        result = cli("run", *flags, "--out", str(out), env=env, code=2)
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("vlmsweep: model 'm': the hub has no revision 'mian' of org/name; correct")
-    assert not (out / "run.json").exists()

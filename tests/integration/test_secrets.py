@@ -18,6 +18,7 @@ import psutil
 import pytest
 import requests
 
+from tests.chaos.processes import ending
 from tests.integration.conftest import S3, s3_server
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import Action, EndpointRequest, Say, Status
@@ -105,7 +106,7 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
         command = [sys.executable, "-m", "jobs.cli", "run", *flags, *common_flags, "--log-format", "json"]
         with log.open("wb") as out:
             process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
-        try:
+        with ending(process):
             while process.poll() is None:
                 observed |= in_arguments(process.pid, secrets)
                 for owner in short.glob(
@@ -114,9 +115,6 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
                     observed |= in_files(owner.parent / "session_latest" / "logs", secrets)
                     logs += 1
                 time.sleep(1)
-        finally:
-            process.kill()
-            process.wait()
         text = log.read_text()
         assert process.returncode == 1, text  # refused rows are errors
         observed |= in_store(s3, secrets)
@@ -182,13 +180,10 @@ def test_job_variables_appear_in_no_log_and_reach_all_processes(maia_data: str, 
             process = subprocess.Popen(
                 [*command, "--submission-id", "planted"], env={**head.env, **sent}, stdout=out, stderr=out
             )
-        try:
+        with ending(process):
             while process.poll() is None:
                 observed |= in_anybody_s_arguments(secrets | sealed)
                 time.sleep(0.1)
-        finally:
-            process.kill()
-            process.wait()
         assert process.returncode == 0, log.read_text()
         observed |= in_answers(head, "planted", secrets | sealed) | in_files(head.folder, secrets | sealed)
         observed |= in_store(s3, secrets) | in_files(tmp_path, secrets)

@@ -174,15 +174,6 @@ def judged(cli: Cli, name: str, announcement: dict[str, str], data: str, folder:
     return dict(row)
 
 
-@pytest.mark.full
-def test_served_model_judges_a_sweep(served, cli: Cli, maia_data: str, tmp_path: Path) -> None:
-    announcement, _, _ = served
-    row = judged(cli, NAME, announcement, maia_data, tmp_path)
-    assert (row["value"], row["n"], row["n_failed"]) == (1.0, 8, 0)
-    for path in (tmp_path / "out").rglob("*"):
-        assert path.is_dir() or announcement["key"].encode() not in path.read_bytes()
-
-
 def test_serve_stops_cleanly_and_prints_its_key_once(served) -> None:
     announcement, process, folder = served
     below = descendants(process.pid)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.chaos.processes import ending
 from tests.integration.conftest import S3, Cli, s3_server
 from tests.support.seaweed import seaweed, unavailable_reason
 
@@ -76,11 +77,8 @@ def running(env: dict[str, str], flags: tuple[str, ...], log: Path) -> Iterator[
     command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--out", "s3://bench/out"]
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=env, stdout=out, stderr=out)
-    try:
+    with ending(process):
         yield process
-    finally:
-        process.kill()
-        process.wait()
 
 
 def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Path) -> None:
@@ -89,30 +87,6 @@ def until(true: Callable[[], object], process: subprocess.Popen[bytes], log: Pat
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.1)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("code", "message"), [("ExpiredToken", "renew the credentials"), ("RequestTimeTooSkewed", "this machine's clock")]
-)
-def test_expired_credentials_and_wrong_clocks_are_reported(
-    code: str, message: str, cli: Cli, command_env: dict[str, str], flags: tuple[str, ...], tmp_path: Path
-) -> None:
-    mode, log = tmp_path / "mood", tmp_path / "log"
-    with s3_server(tmp_path / "moto", mode=mode) as s3:
-        client = s3.client()
-        with running({**command_env, **s3.env}, flags, log) as process:
-            until(lambda: committed(client), process, log)
-            mode.write_text(code)
-            assert process.wait(400) == 3, log.read_text()
-        assert message in log.read_text()
-        assert "Traceback" not in log.read_text()
-        assert s3.env["AWS_SECRET_ACCESS_KEY"] not in log.read_text()
-        mode.unlink()
-        count = len(parts_of(s3))
-        assert count
-        cli("run", *flags, "--out", "s3://bench/out", env=s3.env)
-        whole(parts_of(s3))
 
 
 def test_bucket_that_may_only_be_read_is_refused_before_any_work(

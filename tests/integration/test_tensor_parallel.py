@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.processes import ending
 from tests.integration.conftest import Cli
 from tests.support.checkpoints import build_tiny
 from tests.support.ranked import models_file, predictions, ranks_under, write_adapter
@@ -27,7 +28,7 @@ def test_killed_rank_loses_no_row(cli: Cli, command_env: dict[str, str], maia_da
     cli("predict", "--models", "whole", *flags, "--out", str(out))
     argv = [sys.executable, "-m", "jobs.cli", "predict", "--models", "halves", *flags, "--out", str(out)]
     run = subprocess.Popen(argv, env=command_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with ending(run):
         ranks: list[int] = []
         while len(ranks) < 4 and run.poll() is None:
             time.sleep(0.1)
@@ -39,9 +40,6 @@ def test_killed_rank_loses_no_row(cli: Cli, command_env: dict[str, str], maia_da
         victim = ranks_under(run.pid)[-1]
         os.kill(victim, signal.SIGKILL)
         _, output = run.communicate(timeout=600)
-    finally:
-        run.kill()
-        run.wait()
     assert run.returncode == 0, output
     whole, halves = predictions(out, "whole"), predictions(out, "halves")
     assert set(halves) == set(whole)

@@ -236,21 +236,6 @@ def test_output_on_an_object_store_is_shown(s3: S3, maia_data: str, monkeypatch:
     assert [(info.path, info.size) for info in Store(out).list()] == before
 
 
-@pytest.mark.full
-def test_store_that_cannot_be_reached_ends_with_three(closed_port: str) -> None:
-    env = {
-        **os.environ,
-        "AWS_ENDPOINT_URL": f"http://{closed_port}",
-        "AWS_ACCESS_KEY_ID": "k",
-        "AWS_SECRET_ACCESS_KEY": "s",
-    }
-    command = [sys.executable, "-m", "jobs.cli", "view", "s3://bench/view", "--port", "0"]
-    run = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=_START_S)
-    assert run.returncode == 3
-    assert "cannot be reached" in run.stderr
-    assert "Traceback" not in run.stderr
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_it_and_removes_its_files(outputs: list[str], tmp_path: Path, number: signal.Signals) -> None:
     with serving(outputs[0], env={"TMPDIR": str(tmp_path)}) as (address, process):

@@ -1,23 +1,19 @@
-"""A scripted endpoint over real HTTP, in a thread of the test or as a process of its own.
+"""A scripted endpoint over real HTTP, in a thread of the test.
 
 It speaks chat completions as OpenAI-compatible servers, the Anthropic Messages API and the Gemini API, by path.
 
-In a thread: `with ScriptedEndpoint(always("A")) as endpoint: ... endpoint.base_url`.
-As a process: `python -m tests.support.endpoint --port 0 --record FILE --script RULES`; the first line it prints is its
-base_url. RULES is JSON, or a file of JSON: a list of `Rule`s, of which the first that fits a request is followed.
+`with ScriptedEndpoint(always("A")) as endpoint: ... endpoint.base_url`.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, Self
 
 from tests.support.endpoint_batch_protocols import SERVERS
@@ -30,7 +26,6 @@ from tests.support.endpoint_script import (
     Half,
     Hang,
     Raw,
-    Rule,
     Say,
     Script,
     Status,
@@ -48,7 +43,6 @@ __all__ = [
     "Half",
     "Hang",
     "Raw",
-    "Rule",
     "Say",
     "Script",
     "ScriptedEndpoint",
@@ -198,7 +192,7 @@ class _Server(ThreadingHTTPServer):
 class ScriptedEndpoint:
     """Serves while entered; `requests` holds all chat requests, `most_at_once` the most open at one time."""
 
-    def __init__(self, script: Script, *, record: Path | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, script: Script) -> None:
         self.script = script
         self.batches: BatchServer | None = None
         """Serves files and batches, where set."""
@@ -207,8 +201,7 @@ class ScriptedEndpoint:
         self.stopping = threading.Event()
         self._open = 0
         self._lock = threading.Lock()
-        self._record = record
-        self._server = _Server((host, port))
+        self._server = _Server(("127.0.0.1", 0))
         self._server.endpoint = self
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
 
@@ -246,9 +239,6 @@ class ScriptedEndpoint:
             self.requests.append(request)
             self._open += 1
             self.most_at_once = max(self.most_at_once, self._open)
-            if self._record is not None:
-                with self._record.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(body) + "\n")
         return request
 
     def done(self) -> None:
@@ -280,24 +270,3 @@ class BatchEndpoint(ScriptedEndpoint):
             return action.status, {"error": {"message": action.message, "code": action.code}}
         assert isinstance(action, str | Say)
         return 200, _completion(request, Say(text=action) if isinstance(action, str) else action)
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--record", type=Path)
-    parser.add_argument("--script", default='[{"say": "A"}]')
-    args = parser.parse_args(argv)
-    text = args.script if args.script.lstrip().startswith("[") else Path(args.script).read_text("utf-8")
-    script = by_rules(json.loads(text))
-    with ScriptedEndpoint(script, record=args.record, host=args.host, port=args.port) as endpoint:
-        print(endpoint.base_url, flush=True)
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            return
-
-
-if __name__ == "__main__":
-    main()

@@ -20,6 +20,7 @@ from typing import Any
 from cluster.autoscaling import MAX_NODES_LABEL
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store
+from tests.chaos.processes import ending
 from tests.support.maia_source import write_source
 from tests.support.ray_head import RayHead, free_ports, ray_head
 
@@ -122,14 +123,11 @@ def watched(head: RayHead, folder: Path, videos: int) -> list[Sample]:
     try:
         process = begin(head, folder, out, videos)
         started = time.monotonic()
-        try:
+        with ending(process):
             while process.poll() is None or samples[-1].nodes:
                 samples.append(look(out))
                 assert time.monotonic() - started < PATIENCE_S, (folder / "sweep.log").read_text()
                 time.sleep(0.5)
-        finally:
-            process.kill()
-            process.wait()
         assert process.returncode == 0, (folder / "sweep.log").read_text()
         samples.append(look(out))
     finally:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pipelines.benchmarks.metrics_kernel.judged import DRAW_P
+from pipelines.benchmarks.metrics_kernel.definitions import DRAW_P
 from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
 from pipelines.metrics.judged import Corrected, corrected
 from pipelines.metrics.people_labels import Votes

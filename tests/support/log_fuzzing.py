@@ -14,6 +14,7 @@ from tests.support.mutating import mutated
 from tests.support.paths import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "harness_logs"
+"""Logs with planted answers, written by the packages of the harnesses."""
 _ROWS = 3
 _FILES = {  # tool -> a file of the golden logs
     "lm-eval": "lm-eval/lab__planted/samples_pictures_choice_*.jsonl",

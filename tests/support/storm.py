@@ -1,14 +1,9 @@
-"""A hostile endpoint and the outcomes of its calls: short for a test, at full length by hand.
-
-`python -m tests.support.storm 5000 12000` asks 5,000 questions at 12,000 requests a minute and prints the figures.
-"""
+"""A hostile endpoint and the outcomes of its calls."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-import sys
 import threading
 import time
 from collections import Counter
@@ -125,8 +120,3 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
         "processor_ms_a_try": round(1000 * cpu / len(times), 2),
         "dollars": round(engine.spent, 6),
     }
-
-
-if __name__ == "__main__":
-    rows, pace = int(sys.argv[1]), float(sys.argv[2])
-    print(json.dumps(figures(rows, pace, storms=(range(200, 240), range(2000, 2080))), indent=1))

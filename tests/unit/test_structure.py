@@ -43,24 +43,12 @@ def module_name(path: Path) -> str:
 
 @cache
 def import_graph() -> Mapping[str, set[str]]:
-    """Map modules to the product modules they import, inside functions too; imports for typing do not count."""
+    """Map modules to the product modules they import, inside functions and for typing too."""
     names = {module_name(path) for path in sources()}
     graph: dict[str, set[str]] = {}
     for path, tree in sources().items():
         module = module_name(path)
-        typing_only = {
-            node
-            for block in ast.walk(tree)
-            if isinstance(block, ast.If) and "TYPE_CHECKING" in ast.unparse(block.test)
-            for node in ast.walk(block)
-        }
-        imports = {
-            target
-            for node in ast.walk(tree)
-            if node not in typing_only
-            for target in _targets(node, names)
-            if target != module
-        }
+        imports = {target for node in ast.walk(tree) for target in _targets(node, names) if target != module}
         graph[module] = imports
     return graph
 

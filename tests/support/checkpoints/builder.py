@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jobs.demo.checkpoint import SENTENCES, train_tokenizer
-from tests.support.checkpoints.configs import SIZES, Size
-from tests.support.checkpoints.families import Family
-from tests.support.checkpoints.more_configs import ALL_CONFIGS
-from tests.support.checkpoints.more_families import ALL_FAMILIES
-from tests.support.checkpoints.newest_configs import NEWEST_CONFIGS
-from tests.support.checkpoints.newest_families import NEWEST_FAMILIES
+from jobs.demo.checkpoint import SENTENCES, qwen2_5_vl_config, train_tokenizer
+from tests.support.checkpoints.configs import CONFIGS, SIZES, Size
+from tests.support.checkpoints.families import FAMILIES, Family
 from tests.support.checkpoints.recent_configs import RECENT_CONFIGS
 from tests.support.checkpoints.recent_families import RECENT_FAMILIES
 
-_FAMILIES = {**ALL_FAMILIES, **RECENT_FAMILIES, **NEWEST_FAMILIES}
-_CONFIGS = {**ALL_CONFIGS, **RECENT_CONFIGS, **NEWEST_CONFIGS}
+_FAMILIES = {**FAMILIES, **RECENT_FAMILIES}
+_CONFIGS = {**CONFIGS, **RECENT_CONFIGS}
 ARCHITECTURES: tuple[str, ...] = tuple(_FAMILIES)
 """Names that `build_tiny` accepts."""
-RECENT_ARCHITECTURES: tuple[str, ...] = (*RECENT_FAMILIES, *NEWEST_FAMILIES)
+RECENT_ARCHITECTURES: tuple[str, ...] = tuple(RECENT_FAMILIES)
 """Those of 2025 and 2026, which no paper used."""
 
 _ZERO_INITIALIZED = ("query_tokens", "mm_input_projection_weight", "_gate", "_img_feature_extensor", "sinks")
@@ -66,8 +63,13 @@ def build_tiny(
         tokenizer.chat_template = family.template
         tokenizer.save_pretrained(folder)
     else:
-        family.processor(tokenizer, family.template).save_pretrained(folder)
-    config = _CONFIGS[architecture](SIZES[size], tokenizer)
+        more = {"chat_template": family.template} if family.template else {}
+        if family.processor.name == "InstructBlipProcessor":
+            more["qformer_tokenizer"] = copy.deepcopy(tokenizer)
+        family.processor.build(tokenizer=tokenizer, **more).save_pretrained(folder)
+    dims = SIZES[size]
+    part = None if architecture == "qwen2_5_vl" else _CONFIGS[architecture](dims, tokenizer)
+    config = part.build() if part else qwen2_5_vl_config(dims, tokenizer)
     transformers_logging.disable_progress_bar()
     _model(config, tokenizer, seed, reads_images=family.processor is not None).save_pretrained(folder)
     return folder
@@ -101,8 +103,6 @@ def _model(config: Any, tokenizer: Any, seed: int, *, reads_images: bool) -> Any
             if name.endswith(_DECAY):
                 torch.nn.init.constant_(weight, _SLOW_DECAY)
     model.generation_config = GenerationConfig(
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id
     )
     return model

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any
 
 from jobs.demo.checkpoint import QWEN_TEMPLATE, QWEN_TOKENS
-from tests.support.checkpoints.configs import CLIP_SIDE, SIGLIP_SIDE, pinpoints
-from tests.support.checkpoints.families import FAMILIES, Family, qwen_processor
+from tests.support.checkpoints.configs import CLIP_SIDE, of, pinpoints
+from tests.support.checkpoints.families import CLIP, LLAMA_TOKENS, QWEN_SIZE, SIGLIP, Family, chatml, qwen_processor
 
 _MISTRAL3 = (
     "{{ bos_token }}{% for turn in messages %}"
@@ -48,83 +46,16 @@ _GRANITE = (
     "{% endfor %}{% endif %}<|end_of_text|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start_of_role|>assistant<|end_of_role|>{% endif %}"
 )
-
-
-def _pixtral_processor(tokenizer: Any, template: str) -> Any:
-    from transformers import PixtralImageProcessor, PixtralProcessor
-
-    return PixtralProcessor(
-        image_processor=PixtralImageProcessor(size={"longest_edge": 112}, patch_size={"height": 14, "width": 14}),
-        tokenizer=tokenizer,
-        patch_size=14,
-        spatial_merge_size=2,
-        chat_template=template,
-    )
-
-
-def _glm_processor(tokenizer: Any, template: str) -> Any:
-    import transformers
-
-    size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
-    return transformers.Glm4vProcessor(
-        image_processor=transformers.Glm4vImageProcessor(size=size),
-        tokenizer=tokenizer,
-        video_processor=transformers.Glm4vVideoProcessor(size=size),
-        chat_template=template,
-    )
-
-
-def _gemma4_processor(tokenizer: Any, template: str) -> Any:
-    import transformers
-
-    return transformers.Gemma4Processor(
-        feature_extractor=transformers.Gemma4AudioFeatureExtractor(),
-        image_processor=transformers.Gemma4ImageProcessor(max_soft_tokens=70),
-        tokenizer=tokenizer,
-        video_processor=transformers.Gemma4VideoProcessor(),
-        chat_template=template,
-        image_seq_length=70,
-    )
-
-
-def _llama4_processor(tokenizer: Any, template: str) -> Any:
-    from transformers import Llama4ImageProcessor, Llama4Processor
-
-    side = {"height": SIGLIP_SIDE, "width": SIGLIP_SIDE}
-    return Llama4Processor(
-        image_processor=Llama4ImageProcessor(size=side, max_patches=4),
-        tokenizer=tokenizer,
-        patch_size=14,
-        chat_template=template,
-    )
-
-
-def _lfm3_processor(tokenizer: Any, template: str) -> Any:
-    import transformers
-
-    size = {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280}
-    return transformers.Lfm3VlProcessor(
-        image_processor=transformers.Qwen2VLImageProcessor(size=size),
-        tokenizer=tokenizer,
-        video_processor=transformers.Qwen3VLVideoProcessor(size=size, patch_size=14),
-        chat_template=template,
-    )
-
-
-def _granite_processor(tokenizer: Any, template: str) -> Any:
-    from transformers import Granite4VisionProcessor, LlavaNextImageProcessor
-
-    side = {"height": CLIP_SIDE, "width": CLIP_SIDE}
-    return Granite4VisionProcessor(
-        image_processor=LlavaNextImageProcessor(size=side, crop_size=side, image_grid_pinpoints=pinpoints(CLIP_SIDE)),
-        tokenizer=tokenizer,
-        patch_size=14,
-        vision_feature_select_strategy="full",
-        downsample_rate="2/4",
-        chat_template=template,
-    )
-
-
+_GEMMA4_TOKENS = {
+    "bos_token": "<bos>",
+    "eos_token": "<turn|>",
+    "pad_token": "<pad>",
+    "start_token": "<|turn>",
+    "video_token": "<|video|>",
+    **{f"{kind}_token": f"<|{kind}|>" for kind in ("image", "audio")},
+    **{f"bo{kind[0]}_token": f"<|{kind}>" for kind in ("image", "audio")},
+    **{f"eo{kind[0]}_token": f"<{kind}|>" for kind in ("image", "audio")},
+}
 _GLM_TOKENS = {
     "eos_token": "<|user|>",
     "pad_token": "<|endoftext|>",
@@ -136,69 +67,205 @@ _GLM_TOKENS = {
     "assistant_token": "<|assistant|>",
     **{f"{word}_{kind}_token": f"<|{word}_of_{kind}|>" for word in ("begin", "end") for kind in ("image", "video")},
 }
-_QWEN3_VL = Family(special=QWEN_TOKENS, template=QWEN_TEMPLATE, processor=qwen_processor("Qwen3VLProcessor"))
-_GLM_FAMILY = Family(special=_GLM_TOKENS, template=_GLM, processor=_glm_processor)
-
-RECENT_FAMILIES: Mapping[str, Family] = MappingProxyType(
-    {
-        "qwen3_vl_moe": _QWEN3_VL,
-        "qwen3_5": _QWEN3_VL,
-        "qwen3_5_moe": _QWEN3_VL,
-        "mistral3": Family(
-            special={
-                "bos_token": "<s>",
-                "eos_token": "</s>",
-                "pad_token": "<pad>",
-                "image_token": "[IMG]",
-                "image_break_token": "[IMG_BREAK]",
-                "image_end_token": "[IMG_END]",
-                **{f"{name}_token": f"[{name}]" for name in ("INST", "/INST", "SYSTEM_PROMPT", "/SYSTEM_PROMPT")},
-            },
-            template=_MISTRAL3,
-            processor=_pixtral_processor,
-        ),
-        "glm4v": _GLM_FAMILY,
-        "glm4v_moe": _GLM_FAMILY,
-        "gemma4": Family(
-            special={
-                "bos_token": "<bos>",
-                "eos_token": "<turn|>",
-                "pad_token": "<pad>",
-                "start_token": "<|turn>",
-                "video_token": "<|video|>",
-                **{f"{kind}_token": f"<|{kind}|>" for kind in ("image", "audio")},
-                **{f"bo{kind[0]}_token": f"<|{kind}>" for kind in ("image", "audio")},
-                **{f"eo{kind[0]}_token": f"<{kind}|>" for kind in ("image", "audio")},
-            },
-            template=_GEMMA4,
-            processor=_gemma4_processor,
-        ),
-        "llama4": Family(
-            special={
-                **FAMILIES["llama"].special,
-                "eos_token": "<|eot|>",
-                "header_start_token": "<|header_start|>",
-                "header_end_token": "<|header_end|>",
-                **{
-                    f"{name}_token": f"<|{name}|>"
-                    for name in ("image", "image_start", "image_end", "patch", "tile_x_separator", "tile_y_separator")
-                },
-            },
-            template=_LLAMA4,
-            processor=_llama4_processor,
-        ),
-        "lfm3_vl": Family(special=QWEN_TOKENS, template=QWEN_TEMPLATE, processor=_lfm3_processor),
-        "granite4_vision": Family(
-            special={
-                "bos_token": "<|end_of_text|>",
-                "eos_token": "<|end_of_text|>",
-                "pad_token": "<|pad|>",
-                "image_token": "<image>",
-                "role_start_token": "<|start_of_role|>",
-                "role_end_token": "<|end_of_role|>",
-            },
-            template=_GRANITE,
-            processor=_granite_processor,
-        ),
-    }
+_QWEN3_VL = Family(
+    special=QWEN_TOKENS, template=QWEN_TEMPLATE, processor=qwen_processor("Qwen3VLProcessor", "Qwen3VLVideoProcessor")
 )
+_GLM_FAMILY = Family(
+    special=_GLM_TOKENS,
+    template=_GLM,
+    processor=of(
+        "Glm4vProcessor",
+        image_processor=of("Glm4vImageProcessor", size=QWEN_SIZE),
+        video_processor=of("Glm4vVideoProcessor", size=QWEN_SIZE),
+    ),
+)
+_ERNIE = (
+    "<|begin_of_sentence|>{% for turn in messages %}{% if turn['role'] == 'assistant' %}Assistant: "
+    "{% elif turn['role'] == 'user' %}User: {% endif %}"
+    "{% if turn['content'] is string %}{{ turn['content'] }}{% else %}{% for part in turn['content'] %}"
+    "{% if part['type'] == 'image' %}Picture:<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>"
+    "{% elif part['type'] == 'video' %}Video:<|VIDEO_START|><|VIDEO_PLACEHOLDER|><|VIDEO_END|>"
+    "{% elif part['type'] == 'text' %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}{{ '<|end_of_sentence|>' if turn['role'] == 'assistant' else '\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}Assistant: {% endif %}"
+)
+_MINICPM_TOKENS = {
+    **QWEN_TOKENS,
+    **{
+        f"{name}_{end}_token": f"<{slash}{name}>"
+        for name in ("image", "slice", "image_id")
+        for end, slash in (("start", ""), ("end", "/"))
+    },
+}
+
+
+def _minicpm(name: str) -> Family:
+    slices = {"scale_resolution": CLIP_SIDE, "max_slice_nums": 2}
+    return Family(
+        special=_MINICPM_TOKENS,
+        template=chatml("<|image_pad|>\n", "<|video_pad|>\n"),
+        processor=of(
+            name,
+            image_processor=of("MiniCPMV4_6ImageProcessor", **slices),
+            video_processor=of("MiniCPMV4_6VideoProcessor", **slices),
+        ),
+    )
+
+
+RECENT_FAMILIES: Mapping[str, Family] = {
+    "qwen3_vl_moe": _QWEN3_VL,
+    "qwen3_5": _QWEN3_VL,
+    "qwen3_5_moe": _QWEN3_VL,
+    "mistral3": Family(
+        special={
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "pad_token": "<pad>",
+            "image_token": "[IMG]",
+            "image_break_token": "[IMG_BREAK]",
+            "image_end_token": "[IMG_END]",
+            **{f"{name}_token": f"[{name}]" for name in ("INST", "/INST", "SYSTEM_PROMPT", "/SYSTEM_PROMPT")},
+        },
+        template=_MISTRAL3,
+        processor=of(
+            "PixtralProcessor",
+            image_processor=of(
+                "PixtralImageProcessor", size={"longest_edge": 112}, patch_size={"height": 14, "width": 14}
+            ),
+            patch_size=14,
+            spatial_merge_size=2,
+        ),
+    ),
+    "glm4v": _GLM_FAMILY,
+    "glm4v_moe": _GLM_FAMILY,
+    "gemma4": Family(
+        special=_GEMMA4_TOKENS,
+        template=_GEMMA4,
+        processor=of(
+            "Gemma4Processor",
+            feature_extractor=of("Gemma4AudioFeatureExtractor"),
+            image_processor=of("Gemma4ImageProcessor", max_soft_tokens=70),
+            video_processor=of("Gemma4VideoProcessor"),
+            image_seq_length=70,
+        ),
+    ),
+    "llama4": Family(
+        special={
+            **LLAMA_TOKENS,
+            "eos_token": "<|eot|>",
+            "header_start_token": "<|header_start|>",
+            "header_end_token": "<|header_end|>",
+            **{
+                f"{name}_token": f"<|{name}|>"
+                for name in ("image", "image_start", "image_end", "patch", "tile_x_separator", "tile_y_separator")
+            },
+        },
+        template=_LLAMA4,
+        processor=of(
+            "Llama4Processor", image_processor=of("Llama4ImageProcessor", size=SIGLIP, max_patches=4), patch_size=14
+        ),
+    ),
+    "lfm3_vl": Family(
+        special=QWEN_TOKENS,
+        template=QWEN_TEMPLATE,
+        processor=of(
+            "Lfm3VlProcessor",
+            image_processor=of("Qwen2VLImageProcessor", size=QWEN_SIZE),
+            video_processor=of("Qwen3VLVideoProcessor", size=QWEN_SIZE, patch_size=14),
+        ),
+    ),
+    "granite4_vision": Family(
+        special={
+            "bos_token": "<|end_of_text|>",
+            "eos_token": "<|end_of_text|>",
+            "pad_token": "<|pad|>",
+            "image_token": "<image>",
+            "role_start_token": "<|start_of_role|>",
+            "role_end_token": "<|end_of_role|>",
+        },
+        template=_GRANITE,
+        processor=of(
+            "Granite4VisionProcessor",
+            image_processor=of(
+                "LlavaNextImageProcessor", size=CLIP, crop_size=CLIP, image_grid_pinpoints=pinpoints(CLIP_SIDE)
+            ),
+            patch_size=14,
+            vision_feature_select_strategy="full",
+            downsample_rate="2/4",
+        ),
+    ),
+    "gemma4_unified": Family(
+        special=_GEMMA4_TOKENS,
+        template=_GEMMA4,
+        processor=of(
+            "Gemma4UnifiedProcessor",
+            feature_extractor=of("Gemma4UnifiedAudioFeatureExtractor"),
+            image_processor=of("Gemma4UnifiedImageProcessor", max_soft_tokens=70),
+            video_processor=of("Gemma4UnifiedVideoProcessor"),
+            image_seq_length=70,
+        ),
+    ),
+    "ernie4_5_vl_moe": Family(
+        special={
+            "bos_token": "<|begin_of_sentence|>",
+            "eos_token": "<|end_of_sentence|>",
+            "pad_token": "<unk>",
+            **{
+                f"{kind}_{name}token": f"<|{kind.upper()}_{mark}|>"
+                for kind in ("image", "video")
+                for name, mark in (("", "PLACEHOLDER"), ("start_", "START"), ("end_", "END"))
+            },
+        },
+        template=_ERNIE,
+        processor=of(
+            "Ernie4_5_VLMoeProcessor",
+            image_processor=of("Ernie4_5_VLMoeImageProcessor", size=QWEN_SIZE),
+            # The released processor writes times on frames with a font that lies beside the weights.
+            video_processor=of("Ernie4_5_VLMoeVideoProcessor", size=QWEN_SIZE, draw_on_frames=False, font=""),
+        ),
+    ),
+    "molmo2": Family(
+        special={
+            "bos_token": "<|im_end|>",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+            "start_token": "<|im_start|>",
+            "image_token": "<|image|>",
+            "video_token": "<|video|>",
+            **{
+                f"{name}_token": f"<{name}>"
+                for name in ("im_patch", "im_col", "im_start", "low_res_im_start", "im_end", "im_low")
+            },
+            **{f"{name}_token": f"<{name}>" for name in ("frame_start", "frame_end")},
+        },
+        template=chatml("<|image|>", "<|video|>"),
+        processor=of(
+            "Molmo2Processor",
+            image_processor=of("Molmo2ImageProcessor", size=CLIP, max_crops=2, overlap_margins=[1, 1]),
+            video_processor=of("Molmo2VideoProcessor", size=CLIP),
+        ),
+    ),
+    "muse_glimmer": Family(
+        special={
+            **LLAMA_TOKENS,
+            "eos_token": "<|eot|>",
+            "header_start_token": "<|header_start|>",
+            "header_end_token": "<|header_end|>",
+            "image_token": "<|patch|>",
+            "video_token": "<|video|>",
+            "picture_token": "<|image|>",
+            **{
+                f"{name}_token": f"<|{name}|>"
+                for name in ("image_start", "image_end", "vid_start", "vid_end", "vid_frame_separator")
+            },
+        },
+        template=_LLAMA4.replace("<|image|>{% elif", "<|patch|>{% elif part['type'] == 'video' %}<|video|>{% elif"),
+        processor=of(
+            "MuseGlimmerProcessor",
+            image_processor=of("MuseGlimmerImageProcessor", max_image_tokens=16),
+            video_processor=of("MuseGlimmerVideoProcessor", max_video_frame_tokens=9),
+        ),
+    ),
+    "minicpmv4_6": _minicpm("MiniCPMV4_6Processor"),
+    "minicpmv4_7": _minicpm("MiniCPMV4_7Processor"),
+}

@@ -42,12 +42,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch, nodes: list[dict[str, Any]]) -> Non
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
 
 
-def test_label_of_a_live_node_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_of_a_live_node_counts_and_without_one_a_cluster_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     dead = {"Alive": False, "Labels": {MAX_NODES_LABEL: "9x9"}}
     cluster(monkeypatch, [dead, {"Alive": True}, {"Alive": True, "Labels": {MAX_NODES_LABEL: "2x1_1x4"}}])
     assert max_gpu_nodes() == (4, 1, 1)
-
-
-def test_cluster_without_a_label_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster(monkeypatch, [{"Alive": True, "Labels": {"ray.io/node-id": "1"}}])
     assert max_gpu_nodes() == ()

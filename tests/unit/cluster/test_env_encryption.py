@@ -31,7 +31,7 @@ def token(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Iterator[Callabl
     reset_auth_token_state()
 
 
-def test_token_decrypts_what_it_encrypted_and_no_value_shows(token: Callable[[str | None], None]) -> None:
+def test_only_the_same_token_decrypts_and_no_value_shows(token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     text, other = encrypt_env(VALUES), encrypt_env(VALUES)
     assert decrypt_env(text) == decrypt_env(other) == VALUES
@@ -39,9 +39,6 @@ def test_token_decrypts_what_it_encrypted_and_no_value_shows(token: Callable[[st
     assert text.isascii()
     assert text.isprintable()
     assert not [word for word in (*VALUES, *VALUES.values(), TOKEN) if word in text]
-
-
-def test_other_or_missing_token_decrypts_nothing(token: Callable[[str | None], None]) -> None:
     token(TOKEN)
     text = encrypt_env(VALUES)
     token("8" * 64)
@@ -50,6 +47,12 @@ def test_other_or_missing_token_decrypts_nothing(token: Callable[[str | None], N
     token(None)
     with pytest.raises(EncryptionError, match="knows no token"):
         decrypt_env(text)
+    token(None)
+    with pytest.raises(
+        EncryptionError, match=r"--env AWS_SECRET_ACCESS_KEY, MODEL_KEY, WORDS: .*RAY_AUTH_TOKEN_PATH"
+    ) as caught:
+        encrypt_env(VALUES)
+    assert VALUES["MODEL_KEY"] not in str(caught.value)
 
 
 @pytest.mark.parametrize("index", [0, 10, 40, 100, -4])
@@ -67,12 +70,3 @@ def test_unencrypted_text_is_refused(text: str, token: Callable[[str | None], No
     token(TOKEN)
     with pytest.raises(EncryptionError, match="damaged"):
         decrypt_env(text)
-
-
-def test_encryption_needs_a_token(token: Callable[[str | None], None]) -> None:
-    token(None)
-    with pytest.raises(
-        EncryptionError, match=r"--env AWS_SECRET_ACCESS_KEY, MODEL_KEY, WORDS: .*RAY_AUTH_TOKEN_PATH"
-    ) as caught:
-        encrypt_env(VALUES)
-    assert VALUES["MODEL_KEY"] not in str(caught.value)

@@ -88,7 +88,7 @@ def order(folder: Path) -> JobRequest:
     )
 
 
-def test_request_to_a_starting_head_is_retried(
+def test_starting_head_is_retried(
     head: tuple[str, type[Head]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url, kind = head
@@ -115,9 +115,7 @@ def test_lines_of_rays_client_are_shown_with_verbose_alone(
     assert any(record.name.startswith("ray.") for record in caplog.records) is is_shown
 
 
-def test_head_that_never_accepts_a_job_is_reported(
-    head: tuple[str, type[Head]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_head_without_jobs(head: tuple[str, type[Head]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url, kind = head
     kind.refusals = 10**9
     clock = SimpleNamespace(monotonic=count(0.0, 100.0).__next__, sleep=lambda _: None)

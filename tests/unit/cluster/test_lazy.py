@@ -26,17 +26,14 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_embedded_cluster_starts_once_at_its_first_use(connections: list[str]) -> None:
+    with open_cluster(None):
+        pass
+    assert connections == []
     with open_cluster(None) as embedded:
         assert (embedded.is_embedded, connections) == (True, [])
         assert embedded.connect() == embedded.connect() == ClusterInfo("", 2.0, 0.0)
         assert connections == ["start None"]
     assert connections == ["start None", "end None"]
-
-
-def test_embedded_cluster_without_use_never_starts(connections: list[str]) -> None:
-    with open_cluster(None):
-        pass
-    assert connections == []
 
 
 def test_remote_cluster_is_joined_at_once(connections: list[str]) -> None:

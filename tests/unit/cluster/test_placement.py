@@ -21,19 +21,12 @@ BARE = {"CPU": 64.0}
     [
         ({"GPU": 4, "CPU": 1}, [SMALL, BIG], ""),
         ({"CPU": 0.5, "GPU": 0}, [BARE], ""),
-        (
-            {"GPU": 4, "CPU": 1},
-            [SMALL, SMALL, BARE],
-            "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs",
-        ),
-        (
-            {"GPU": 1, "CPU": 16},
-            [SMALL, BARE],
-            "a replica needs 1 GPU and 16 CPUs on one node, and no node has both",
-        ),
+        ({"GPU": 4, "CPU": 1}, [SMALL, SMALL, BARE],
+         "a replica needs 4 GPUs and 1 CPU on one node, and no node has 4 GPUs"),
+        ({"GPU": 1, "CPU": 16}, [SMALL, BARE], "a replica needs 1 GPU and 16 CPUs on one node, and no node has both"),
         ({"CPU": 1}, [], "a replica needs 1 CPU on one node, and no node has 1 CPU"),
     ],
-)
+)  # fmt: skip
 def test_shortage_is_described(demand: dict[str, float], nodes: list[dict[str, float]], words: str) -> None:
     there = {0: "none", 2: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs", 3: "0 GPUs and 64 CPUs; 2 GPUs and 8 CPUs"}
     assert placement.describe_shortage(demand, nodes) == (f"{words} (nodes: {there[len(nodes)]})" if words else "")
@@ -76,16 +69,13 @@ def four() -> dict[str, float]:
     return {"GPU": 4.0}
 
 
-def test_shortage_on_one_machine_is_reported_at_once(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
+def test_shortage_is_reported_at_once_or_within_a_minute(
+    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
+) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, timeout_s=50, grows=False)
     assert (cluster.now, cluster.placement_groups) == (0.0, [])
-
-
-def test_shortage_on_a_fixed_cluster_is_reported_within_a_minute(
-    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
-) -> None:
     cluster = Cluster(monkeypatch, [], [])
     with pytest.raises(ClusterError, match="needs 4 GPUs"):
         placement.wait_for_capacity(four, timeout_s=50, grows=True)
@@ -93,17 +83,12 @@ def test_shortage_on_a_fixed_cluster_is_reported_within_a_minute(
     assert (cluster.placement_groups, cluster.taken_back) == ([[four]], ["the group"])
 
 
-def test_refused_launch_is_waited_for_as_long_as_it_may_take(
-    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
-) -> None:
+def test_nodes_that_may_come_are_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     pending = [True] * 90 + [False] * 200  # the launch is refused after three minutes, and succeeds later
     placement_at = [[SMALL]] * 300 + [[SMALL, BIG]]
     cluster = Cluster(monkeypatch, placement_at, pending)
     placement.wait_for_capacity(four, timeout_s=1800, grows=True)
     assert cluster.now > 500
-
-
-def test_joining_node_is_waited_for(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     cluster = Cluster(monkeypatch, [[SMALL]] * 100 + [[SMALL, BIG]], [True] * 200)
     placement.wait_for_capacity(four, timeout_s=50, grows=True)
     assert cluster.now > 150
@@ -121,9 +106,7 @@ def test_cancelled_run_stops_waiting(monkeypatch: pytest.MonkeyPatch, four: dict
     assert cluster.taken_back == ["the group"]
 
 
-def test_placement_group_of_a_dead_cluster_is_not_removed(
-    monkeypatch: pytest.MonkeyPatch, four: dict[str, float]
-) -> None:
+def test_group_of_a_dead_cluster_is_not_removed(monkeypatch: pytest.MonkeyPatch, four: dict[str, float]) -> None:
     import ray
 
     cluster = Cluster(monkeypatch, [[SMALL], [SMALL, BIG]], [True])
@@ -166,7 +149,7 @@ def test_nodes_of_a_size_are_selected_where_labels_tell_it(
     ("sizes", "gpus", "packed"),
     [((1,), 1, "a"), ((1,), 2, "in(a,b)"), ((1, 8), 3, "d"), ((8,), 8, "d"), ((1,), 3, "in(a,b,c)")],
 )
-def test_replicas_that_share_gpus_take_the_fewest_nodes(
+def test_shares_take_fewest_nodes(
     sizes: tuple[int, ...], gpus: int, packed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray

@@ -14,13 +14,10 @@ from cluster.threads import in_background, run_in_thread
 NAME = ContextVar("NAME", default="")
 
 
-def test_result_and_exception_of_a_thread_reach_its_future() -> None:
+def test_thread_has_a_future_and_the_callers_context_and_delays_no_exit() -> None:
     assert run_in_thread("sum", sum, (1, 2)).result(60) == 3
     with pytest.raises(ZeroDivisionError):
         run_in_thread("division", lambda: 1 // 0).result(60)
-
-
-def test_thread_has_the_callers_context_and_delays_no_exit() -> None:
     NAME.set("caller")
     thread, name = run_in_thread("look", lambda: (threading.current_thread(), NAME.get())).result(60)
     assert (thread.name, thread.daemon, name) == ("vlmsweep-look", True, "caller")
@@ -49,12 +46,20 @@ def wait_until(is_stopped: Callable[[], bool]) -> None:
         pause.wait(0.01)
 
 
-def test_failing_job_stops_the_others_and_is_raised() -> None:
+def test_failing_job_stops_the_others_and_ends_its_block() -> None:
     def fail(_: Callable[[], bool]) -> None:
         raise OSError("the store is gone")
 
     with pytest.raises(OSError, match="the store is gone"), in_background({"a": fail, "b": wait_until}):
         pass
+
+    def fail(_: Callable[[], bool]) -> None:
+        raise OSError("the store is gone")
+
+    with pytest.raises(OSError, match="the store is gone"):
+        cancel(fail, awaits_failure=True)
+    with pytest.raises(RunCancelledError):
+        cancel(wait_until, awaits_failure=False)
 
 
 def cancel(job: Callable[[Callable[[], bool]], None], *, awaits_failure: bool) -> None:
@@ -63,16 +68,6 @@ def cancel(job: Callable[[Callable[[], bool]], None], *, awaits_failure: bool) -
             wait_until(has_failed)
         assert has_failed() == awaits_failure
         raise RunCancelledError("b")
-
-
-def test_block_ends_with_the_exception_of_the_job_for_which_it_stopped() -> None:
-    def fail(_: Callable[[], bool]) -> None:
-        raise OSError("the store is gone")
-
-    with pytest.raises(OSError, match="the store is gone"):
-        cancel(fail, awaits_failure=True)
-    with pytest.raises(RunCancelledError):
-        cancel(wait_until, awaits_failure=False)
 
 
 def test_interrupted_block_stops_its_jobs() -> None:

@@ -32,13 +32,6 @@ def test_compose_file_is_valid() -> None:
     assert set(accepted(COMPOSE)) == {"head", "worker", "gpu-worker", "store", "prometheus", "grafana", "demo"}
 
 
-@pytest.mark.parametrize("mistake", [{"imagee": "x"}, {"secrets": ["nobody"]}, {"networks": ["nowhere"]}])
-def test_broken_compose_file_is_rejected(mistake: dict) -> None:
-    broken = {**COMPOSE, "services": {**SERVICES, "head": {**SERVICES["head"], **mistake}}}
-    with pytest.raises(ValueError, match=r"not define|extension key"):
-        accepted(broken)
-
-
 def test_published_ports_are_on_loopback_and_exclude_rays_own() -> None:
     published = {port for service in SERVICES.values() for port in service.get("ports", [])}
     assert published == {f"127.0.0.1:{n}:{n}" for n in (8265, 8333, 9090, 3000)}

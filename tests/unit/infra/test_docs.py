@@ -21,8 +21,6 @@ from jobs.shared.options import normalize_arguments
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.published import load_published
-from pipelines.report.model import METRIC_KEYS
-from pipelines.schemas import PREDICTIONS, SCORES
 from tests.support import docs
 from tests.support.browser import CHROMIUM, browser
 from tests.support.paths import ROOT
@@ -49,17 +47,6 @@ def test_named_files_exist(page: str) -> None:
     assert missing == set()
 
 
-def test_each_finding_about_gpus_names_tests_that_exist() -> None:
-    page = (ROOT / "docs/gpu.md").read_text()
-    rows = re.findall(r"^\| ([A-D])(\d+)(?: to [A-D](\d+)|, [A-D](\d+))? ", page, re.MULTILINE)
-    findings = [f"{room}{n}" for room, first, *last in rows for n in range(int(first), int("".join(last) or first) + 1)]
-    assert findings == [
-        f"{room}{n}" for room, last in (("A", 10), ("B", 7), ("C", 8), ("D", 5)) for n in range(1, last + 1)
-    ]
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
-    assert [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()] == []
-
-
 def test_newcomers_walk_names_existing_files_once_in_under_thirty_steps() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text()
     steps = re.findall(r"^\d+\. `([\w/]+\.py)`", page, re.MULTILINE)
@@ -76,23 +63,6 @@ def test_commands_that_are_not_run_are_parsed_by_the_command_line(page: Path) ->
             name, *arguments = docs.words(command)
             if name == "vlmsweep":
                 COMMANDS[arguments[0]].make_context(arguments[0], normalize_arguments(arguments[1:]))
-
-
-def test_a_misspelt_flag_in_a_page_is_noticed() -> None:
-    (block,) = docs.blocks("<!-- not run: it never ends -->\n```console\n$ vlmsweep view out --prot 1\n```\n")
-    (command,) = docs.commands(block)
-    assert block.reason == "it never ends"
-    with pytest.raises(typer.TyperException, match="--prot"):
-        COMMANDS["view"].make_context("view", docs.words(command)[2:])
-
-
-def test_shown_output_is_compared_with_what_is_printed() -> None:
-    (block,) = docs.blocks("```console\n$ a \\\n    b\n1 ...\n3\n$ c\n```\n")
-    first, second = docs.commands(block)
-    assert (docs.words(first), docs.words(second)) == (["a", "b"], ["c"])
-    assert first.printed("1   2\n3\n")
-    assert not first.printed("1 2\n4\n")
-    assert second.printed("anything")
 
 
 def test_links_of_pages_outside_the_site_lead_to_files() -> None:
@@ -148,13 +118,6 @@ def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode != 0
     assert "no-such-heading" in result.stderr
-
-
-def test_every_column_is_explained() -> None:
-    texts = explanations("columns")
-    assert list(texts["predictions"]) == PREDICTIONS.names
-    assert list(texts["scores"]) == SCORES.names
-    assert tuple(texts["metrics"]) == METRIC_KEYS
 
 
 def test_every_key_of_a_models_file_is_explained() -> None:

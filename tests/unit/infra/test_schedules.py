@@ -170,14 +170,3 @@ def test_console_scripts_name_functions() -> None:
     for target in scripts.values():
         module, _, name = target.partition(":")
         assert callable(getattr(importlib.import_module(module), name))
-
-
-def test_every_file_of_infra_is_read_by_a_test() -> None:
-    """A file that no test reads would break unnoticed: a test names it, or a test reads its whole folder."""
-    tests = " ".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
-    whole = ("infra/docs", "infra/kubernetes", "infra/compose/grafana/dashboards", "infra/ray")
-    files = [p.relative_to(ROOT).as_posix() for p in (ROOT / "infra").rglob("*") if p.is_file()]
-    ours = [f for f in files if "__pycache__" not in f and "/secrets/" not in f]
-    assert len(ours) > 15
-    unread = [f for f in ours if not f.startswith(whole) and f.rsplit("/", 1)[1].removesuffix(".py") not in tests]
-    assert unread == []

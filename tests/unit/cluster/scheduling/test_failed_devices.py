@@ -16,7 +16,7 @@ class Fleet:
         return name
 
 
-def test_gpu_is_avoided_after_two_failures() -> None:
+def test_gpu_is_avoided_after_two_failures_unless_it_is_the_only_one() -> None:
     fleet = Fleet(gpus=2)
     fleet.devices.record_device_failure("n", ["0"], "u")
     assert (fleet.devices.avoid("n", ["0"]), fleet.running) == (False, [])
@@ -24,9 +24,14 @@ def test_gpu_is_avoided_after_two_failures() -> None:
     assert fleet.running == ["n/1"]
     assert not fleet.devices.avoid("n", ["1"])
     assert not fleet.devices.avoid("m", ["0"])
+    fleet = Fleet(gpus=1)
+    for _ in range(3):
+        fleet.devices.record_device_failure("n", ["0"], "u")
+    assert fleet.running == []
+    assert not fleet.devices.avoid("n", ["0"])
 
 
-def test_holder_of_a_gpu_that_works_ends_once_the_failed_one_is_held() -> None:
+def test_holders_of_gpus_that_work_end_once_the_failed_one_is_held_or_the_replica_runs_elsewhere() -> None:
     fleet = Fleet(gpus=4)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
@@ -35,9 +40,6 @@ def test_holder_of_a_gpu_that_works_ends_once_the_failed_one_is_held() -> None:
     assert fleet.running == ["n/1", "n/2"]
     fleet.devices.record_held("n/2", "n", ["0"])
     assert fleet.running == ["n/2"]
-
-
-def test_holders_of_working_gpus_end_when_the_replica_runs_elsewhere() -> None:
     fleet = Fleet(gpus=4)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
@@ -46,15 +48,7 @@ def test_holders_of_working_gpus_end_when_the_replica_runs_elsewhere() -> None:
     assert fleet.running == []
 
 
-def test_only_gpu_is_not_avoided() -> None:
-    fleet = Fleet(gpus=1)
-    for _ in range(3):
-        fleet.devices.record_device_failure("n", ["0"], "u")
-    assert fleet.running == []
-    assert not fleet.devices.avoid("n", ["0"])
-
-
-def test_gpu_is_taken_back_when_a_request_explains_its_failures() -> None:
+def test_gpu_is_taken_back_when_a_request_explains_its_failures_and_tries_to_hold_one_end() -> None:
     fleet = Fleet(gpus=2)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
@@ -64,9 +58,6 @@ def test_gpu_is_taken_back_when_a_request_explains_its_failures() -> None:
     fleet.devices.excuse("u")
     assert fleet.running == []
     assert not fleet.devices.avoid("n", ["0"])
-
-
-def test_tries_to_hold_a_gpu_have_an_end() -> None:
     fleet = Fleet(gpus=8)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")

@@ -48,23 +48,17 @@ def one_by_one(works: list[ModelWorkload], gpus: int) -> float:
     return sum(w.load_s + w.seconds / min(gpus // w.gpus, len(w.units), w.max_replicas) for w in works)
 
 
-def test_small_models_run_beside_a_large_one_that_leaves_gpus_free() -> None:
+def test_schedule_with_the_shorter_makespan_is_chosen() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
     end, intervals = played([*small, big], [8])
     assert {begin for begin, _, _ in intervals.values()} == {0.0}
     assert end == 410.0
     assert end < one_by_one([*small, big], 8)
-
-
-def test_longest_model_gets_at_least_half_of_the_gpus() -> None:
     works = [work("long", 1, *[3.6] * 10_000), *(work(f"s{i}", 1, *[3.6] * 1000) for i in range(8))]
     end, intervals = played(works, [8])
     assert intervals["long"][2] >= 4
     assert end == pytest.approx(estimate_makespan(GpuScheduler(works, [8])))
     assert end < 1.5 * one_by_one(works, 8)
-
-
-def test_schedule_with_the_shorter_makespan_is_chosen() -> None:
     even = [work(f"m{i}", 1, *[3.6] * 1000) for i in range(9)]  # nine of a kind on eight GPUs: the ninth would be alone
     assert not choose_schedule(even, [8]).together
     few = [work(f"m{i}", 1, *[100.0] * 2) for i in range(9)]  # more than two GPUs are of no use to any of them
@@ -83,12 +77,19 @@ def test_endpoint_models_and_misfits_start_at_once_up_to_the_limit() -> None:
     assert len({"a", "b"} & begun.keys()) == 1
 
 
-def test_single_model_takes_only_replicas_that_pay() -> None:
+def test_models_take_only_replicas_that_pay_within_the_target_on_planned_nodes() -> None:
     assert GpuScheduler([work("a", 1, *[100.0] * 50, most=6)], [4, 4]).begin() == [("a", 6)]
     assert GpuScheduler([work("a", 1, *[1.0] * 4, load=100.0)], [8]).begin() == [("a", 1)]
+    works = [work("long", 1, *[10.0] * 80), work("short", 1, *[10.0] * 20)]  # 810 and 210 seconds with their loads
+    assert GpuScheduler(works, [4], target=1.1).begin() == [("long", 3), ("short", 1)]  # 280 seconds
+    assert GpuScheduler(works, [4], target=0.7).begin() == [("long", 4)]
+    scheduler = GpuScheduler([work("large", 8, 90.0), work("small", 1, 9.0)], [8, 1, 1, 1])
+    scheduler.begin()
+    assert scheduler.node_sizes_of("large") == (8,)
+    assert scheduler.node_sizes_of("small") == (1,)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(
         st.tuples(st.sampled_from([0, 1, 1, 1, 2, 4, 8]), st.floats(1, 1e4), st.integers(1, 60), st.integers(1, 9)),
@@ -97,9 +98,7 @@ def test_single_model_takes_only_replicas_that_pay() -> None:
     ),
     st.sampled_from([[1], [2], [8], [4, 4], [8, 8, 2]]),
 )
-def test_every_model_runs_once_and_no_gpu_is_assigned_twice(
-    drawn: list[tuple[int, float, int, int]], nodes: list[int]
-) -> None:
+def test_models_run_once_and_no_gpu_is_shared(drawn: list[tuple[int, float, int, int]], nodes: list[int]) -> None:
     works = [
         work(f"m{i}", gpus, *[seconds / units] * units, load=60.0, most=most)
         for i, (gpus, seconds, units, most) in enumerate(drawn)
@@ -142,12 +141,6 @@ def test_error_stops_the_other_models_and_starts_no_more() -> None:
     assert time.monotonic() - begun < 100
 
 
-def test_model_gets_the_fewest_replicas_that_end_it_within_the_target() -> None:
-    works = [work("long", 1, *[10.0] * 80), work("short", 1, *[10.0] * 20)]  # 810 and 210 seconds with their loads
-    assert GpuScheduler(works, [4], target=1.1).begin() == [("long", 3), ("short", 1)]  # 280 seconds
-    assert GpuScheduler(works, [4], target=0.7).begin() == [("long", 4)]
-
-
 @pytest.mark.full
 def test_schedule_of_many_models_fills_the_gpus_to_a_tenth() -> None:
     """Models of the catalog's sizes on nodes of eight."""
@@ -174,13 +167,6 @@ def test_model_without_a_node_is_tried_again_after_those_that_wait() -> None:
 
     run_concurrently(GpuScheduler([work("a", 1, 9.0), work("b", 1, 8.0), work("c", 1, 7.0)], [1]), run)
     assert order == ["a", "b", "c", "a", "a"]
-
-
-def test_sizes_of_the_planned_nodes_are_told() -> None:
-    scheduler = GpuScheduler([work("large", 8, 90.0), work("small", 1, 9.0)], [8, 1, 1, 1])
-    scheduler.begin()
-    assert scheduler.node_sizes_of("large") == (8,)
-    assert scheduler.node_sizes_of("small") == (1,)
 
 
 def test_work_beside_the_models_gets_gpus_that_no_model_waits_for() -> None:

@@ -24,25 +24,19 @@ def run(works: list[ModelWorkload], on: Fleet, cost_limit: float | None = None) 
     return simulate(run_schedule(works, on.nodes, cost_limit), on)
 
 
-def test_one_model_on_one_gpu() -> None:
+def test_models_take_their_time_and_keep_their_gpus() -> None:
     result = run([work("a", 1, 5.0, 7.0)], fleet(1))
     assert result.makespan_s == 22.0
     assert result.loads == {"a": 1}
     assert result.utilisation() == pytest.approx(12 / 22)
     assert result.price_usd == pytest.approx(22 / 3600 * 2.5)
     assert run([work("a", 1, 5.0, 7.0)], fleet(1, node_start_s=100.0)).makespan_s == 122.0
-
-
-def test_single_or_cost_limited_model_takes_its_maximum() -> None:
     assert run([work("a", 1, *[1.0] * 4, load=100.0)], fleet(8)).loads == {"a": 4}
     both = [work("a", 1, *[1.0] * 4, load=100.0), work("b", 1, *[9.0] * 4, load=100.0, most=3)]
     result = run(both, fleet(8), cost_limit=1.0)
     assert result.loads == {"a": 4, "b": 3}
     assert result.starts == {"a": 0.0, "b": 101.0}  # in the order given
     assert run(both, fleet(8)).loads == {"a": 1, "b": 1}  # more would save less than they load
-
-
-def test_large_and_small_models_start_together_and_keep_their_gpus() -> None:
     big, small = work("big", 4, *[100.0] * 4, most=1), [work(f"s{i}", 1, 50.0, 50.0) for i in range(4)]
     result = run([*small, big], fleet(8))
     assert set(result.starts.values()) == {0.0}
@@ -51,15 +45,12 @@ def test_large_and_small_models_start_together_and_keep_their_gpus() -> None:
     assert result.held_gpu_s == 8 * 410.0
 
 
-def test_models_that_fit_no_node_or_need_no_gpu_take_no_time() -> None:
+def test_nodes_of_several_sizes_are_added_on_demand_for_models_that_fit_them() -> None:
     works = [work("huge", 8, 1.0), work("api", 0, 1.0), work("a", 3, 10.0, 10.0, load=0.0)]
     result = run(works, fleet(4))
     assert result.ends == {"a": 20.0}
     with pytest.raises(ClusterError, match="needs 8 GPUs of one node"):
         lower_bound(works[:1], fleet(4))
-
-
-def test_nodes_of_several_sizes_are_added_on_demand() -> None:
     on = Fleet(gpus=6, gpus_by_node=(4, 1, 1), node_start_s=60.0)
     result = run([work("big", 4, 100.0), work("a", 1, 20.0), work("b", 1, 20.0)], on)
     assert result.makespan_s == 170.0
@@ -79,17 +70,15 @@ def test_lost_node_costs_only_the_work_it_ran() -> None:
 
 WORKS = st.lists(
     st.builds(
-        lambda gpus, load, units: (gpus, load, units),
-        st.sampled_from([1, 2, 4, 8]),
-        st.floats(1, 300),
+        lambda gpus, load, units: (gpus, load, units), st.sampled_from([1, 2, 4, 8]), st.floats(1, 300),
         st.lists(st.floats(1, 500), min_size=1, max_size=40),
     ),
     min_size=1,
     max_size=6,
-)
+)  # fmt: skip
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(raw=WORKS, gpus=st.sampled_from([8, 16, 64]), loss=st.sampled_from([0.0, 0.3]))
 def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: int, loss: float) -> None:
     works = [work(f"m{i}", g, *units, load=load) for i, (g, load, units) in enumerate(raw)]
@@ -108,7 +97,7 @@ def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: i
         assert result == simulate(scheduler, on)  # a simulation leaves the scheduler as it was
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     raw=st.lists(st.tuples(st.sampled_from([1, 2, 4]), st.integers(1, 50), st.integers(2, 9)), min_size=2, max_size=6)
 )

@@ -32,30 +32,24 @@ from tests.support.paired_simulation import Pair, simulate_power
 PILOT = Pilot(standard_error=0.04, n=400, clusters=100, freedom=math.inf, spread_freedom=1e6)
 
 
-def test_a_known_spread_has_the_textbooks_numbers() -> None:
+def test_a_known_spread_has_the_textbooks_numbers_and_an_uncertain_one_a_range() -> None:
     # (1.96 + 0.8416)^2 (s / d)^2 clusters as often as there are
     assert PILOT.needed(0.05) == pytest.approx(100 * (1.959964 + 0.841621) ** 2 * (0.04 / 0.05) ** 2, abs=2)
     assert PILOT.detectable() == pytest.approx(2.801585 * 0.04, rel=0.002)
     low, high = PILOT.needed_within(0.05)
     assert high - low <= 0.02 * PILOT.needed(0.05)
-
-
-def test_an_uncertain_spread_needs_more_and_has_a_range() -> None:
     few = replace(PILOT, freedom=9, clusters=10, spread_freedom=9)
     certain = replace(few, spread_freedom=1e6)
     low, high = few.needed_within(0.05)
     assert low < certain.needed(0.05) < few.needed(0.05) < high
 
 
-def test_never_fewer_clusters_than_show_a_difference_by_signs_alone() -> None:
+def test_clusters_are_no_fewer_than_signs_need_and_repeats_lower_their_part() -> None:
     assert PILOT.needed(1.0) == 6
     corrected = replace(PILOT, tests=45)
     assert corrected.needed(1.0) == least_clusters(0.05 / 45) == 11
     assert corrected.needed(0.05) > PILOT.needed(0.05)
     assert replace(PILOT, clusters=5).detectable() is None
-
-
-def test_repeats_lower_their_part_of_the_variance_alone() -> None:
     pilot = replace(PILOT, repeats=2, repeat_share=0.4)  # 0.6 between questions, 0.8 within one
     assert pilot.with_repeats(2).standard_error == pytest.approx(pilot.standard_error)
     assert pilot.with_repeats(1).standard_error == pytest.approx(0.04 * math.sqrt(0.6 + 0.8))
@@ -71,26 +65,20 @@ def test_compare_finds_the_difference_that_was_planned_for(sizes: tuple[int, int
     assert 0.68 < outcome.power < 0.92  # three standard errors beside 0.8; `make simulate-power` has more repetitions
 
 
-def test_difference_is_planned_for_with_holms_correction(two_models: Store) -> None:
+def test_difference_is_planned_for_with_the_spread_and_correction_of_the_comparison(two_models: Store) -> None:
     (pair,) = power(two_models, 0.02, "statement_accuracy")
     assert (pair.model, pair.other, pair.clusters, pair.tests, pair.detectable) == ("a", "b", 2, 1, None)
     assert pair.note == "2 clips, pictures or scenes are too few to rely on; plan with at least 6"
     assert pair.clusters_needed is not None
     assert pair.clusters_needed >= 6
-
-
-def test_difference_must_be_a_fraction_and_the_metric_known(two_models: Store) -> None:
-    with pytest.raises(UsageError, match="--difference is 2"):
-        power(two_models, 2)
-    with pytest.raises(UsageError, match="did you mean 'statement_accuracy'"):
-        power(two_models, 0.02, "statement_acuracy")
-
-
-def test_pair_has_the_spread_of_the_comparison(two_models: Store) -> None:
     difference = next(row for row in compare(two_models, None).differences if row.value == "correct")
     (pair,) = power(two_models, 0.02, "statement_accuracy")
     assert difference.standard_error is not None
     assert (pair.standard_error, pair.n) == (difference.standard_error, difference.n)
+    with pytest.raises(UsageError, match="--difference is 2"):
+        power(two_models, 2)
+    with pytest.raises(UsageError, match="did you mean 'statement_accuracy'"):
+        power(two_models, 0.02, "statement_acuracy")
 
 
 @pytest.fixture
@@ -134,9 +122,7 @@ def test_all_pairs_of_the_named_models(five_models: Store) -> None:
     assert pairs("m0", "m3", "m1") == [("m0", "m3"), ("m0", "m1"), ("m3", "m1")]
 
 
-def test_models_that_answer_alike_have_a_sentence_and_no_number(
-    tables: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_equal_answers_have_no_number(tables: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     score_answers(tables, tmp_path, {"a": ["yes", "no"], "b": ["yes", "no"]})
     out = Store(tables.out)
     (row,) = power(out, 0.1)
@@ -185,7 +171,7 @@ def test_clusters_of_failed_rows_are_not_counted(tables: RunSpec, tmp_path: Path
     assert row.clusters_needed == row.rows_needed
 
 
-def test_clusters_of_failed_rows_are_counted_where_these_are_wrong_answers(
+def test_clusters_of_failed_rows_count_where_these_are_wrong(
     two_models: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (before,) = power(two_models, 0.1, "statement_accuracy", ["a"])
@@ -202,9 +188,7 @@ def test_clusters_of_failed_rows_are_counted_where_these_are_wrong_answers(
     assert row.clusters == before.clusters == 2
 
 
-def test_an_output_without_an_interval_is_said_to_have_none(
-    tables: RunSpec, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_without_an_interval_has_a_sentence(tables: RunSpec, capsys: pytest.CaptureFixture[str]) -> None:
     out = swept(tables, "first", "1", a=ModelSpec(engine="random"))
     assert run(["power", out.uri, "--difference", "0.1"]) == 0
     assert "No value has an interval" in capsys.readouterr().out

@@ -1,5 +1,3 @@
-"""Flags of `vlmsweep annotate`."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -32,10 +32,8 @@ def out(tmp_path: Path) -> Path:
     answers.write_text(
         "\n".join(
             json.dumps(
-                {
-                    "benchmark": "mine", "model": f"m{model}", "task": "choice", "setting": "default", "variant": "",
-                    "sample_id": name, "output": letter if (5 * model + place) % 11 else "ABC"["BCA".index(letter)],
-                }
+                {"benchmark": "mine", "model": f"m{model}", "task": "choice", "setting": "default", "variant": "",
+                 "sample_id": name, "output": letter if (5 * model + place) % 11 else "ABC"["BCA".index(letter)]}
             )
             for model in range(12)
             for place, (name, letter) in enumerate(letters.items())

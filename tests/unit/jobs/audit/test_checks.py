@@ -18,14 +18,8 @@ FINDINGS = {
         ("Table 2", "InternVL3 78B", "32-frames", "mean", "0.77", "0.693"),  # 8.31 / 12
         ("Table 5", "InternVL3 78B", "32-frames", "mean", "0.64", "0.709"),  # 8.51 / 12
         ("Table 1", "Qwen-2.5-VL 7B", "1-frame", "bound", "0.81", "at most 0.70"),
-        (
-            "Table 2",
-            "InternVL3 78B",
-            "black-video",
-            "repeated",
-            "0.50; 0.54; 0.49; 0.62",
-            "other numbers than 32-frames",
-        ),
+        ("Table 2", "InternVL3 78B", "black-video", "repeated", "0.50; 0.54; 0.49; 0.62",
+         "other numbers than 32-frames"),
     ],
     "mate": [
         ("Table 5", "Qwen2.5-VL", "2-shot", "repeated", "0.522", "another label"),
@@ -53,23 +47,17 @@ FINDINGS = {
         ("Table H3", "GPT-4o", "vlm-cot", "repeated", "0.689; 0.306", "other numbers than lm"),
     ],
     "vflute": [],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_audit_finds_the_contradictions_of_a_paper_and_no_others(name: str) -> None:
     findings, numbers = audit([name])
     assert [
-        (
-            item.table,
-            item.model,
-            item.setting,
-            item.rule,
-            item.printed,
-            item.expected.partition(",")[0].partition(":")[0],
-        )
+        (item.table, item.model, item.setting, item.rule, item.printed,
+         item.expected.partition(",")[0].partition(":")[0])
         for item in findings
-    ] == FINDINGS[name]
+    ] == FINDINGS[name]  # fmt: skip
     assert numbers[name] == sum(row.value is not None for row in load_paper(name).cells.rows)
 
 

@@ -1,5 +1,3 @@
-"""`vlmsweep audit` as a command."""
-
 from __future__ import annotations
 
 import json
@@ -9,11 +7,13 @@ import pytest
 from jobs.cli.main import run
 
 
-def test_audit_prints_every_contradiction_and_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_audit_prints_contradictions_and_counts_and_names_the_nearest_paper(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["audit", "mate"]) == 0
     out = capsys.readouterr().out
     assert "0.9795, the mean of img2img, txt2txt" in out
     assert out.endswith("mate: 414 printed numbers, 4 contradictions beyond rounding\n")
+    assert run(["audit", "unpi"]) == 2
+    assert "no published tables of 'unpi'; did you mean 'unpie'?" in capsys.readouterr().err
 
 
 def test_audit_as_json_lists_findings_of_all_papers(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,8 +26,3 @@ def test_audit_as_json_lists_findings_of_all_papers(capsys: pytest.CaptureFixtur
         "setting": "2-shot", "subset": "", "category": "", "metric": "exact_match", "printed": "0.959",
         "expected": "0.9795, the mean of img2img, txt2txt",
     }  # fmt: skip
-
-
-def test_audit_of_an_unknown_paper_names_the_nearest_and_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["audit", "unpi"]) == 2
-    assert "no published tables of 'unpi'; did you mean 'unpie'?" in capsys.readouterr().err

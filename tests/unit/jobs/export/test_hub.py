@@ -48,9 +48,7 @@ def test_names_are_text_on_the_card(maia_data: str, tmp_path: Path, folder: Path
 
 
 @pytest.mark.parametrize(("adapter", "shown"), [({}, "owner/base"), ({"adapter": "/home/me/lora"}, "")])
-def test_card_names_no_base_for_the_weights_of_an_adapter(
-    adapter: dict[str, str], shown: str, maia_data: str, tmp_path: Path, folder: Path
-) -> None:
+def test_adapter_hides_base(adapter: dict[str, str], shown: str, maia_data: str, tmp_path: Path, folder: Path) -> None:
     out = Store(write_output(str(tmp_path / "results"), maia_data, ["m"]))
     earlier = load_run(out)
     entry = earlier.entries[0]

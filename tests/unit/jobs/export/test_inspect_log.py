@@ -52,13 +52,10 @@ def test_scores_and_answers_are_read_back(out: str, whole: tuple[Path, dict[str,
     assert failed.error.message.startswith("http_401: ")
 
 
-def test_unscored_answers_have_no_score(whole: tuple[Path, dict[str, Any]]) -> None:
+def test_metrics_stand_by_setting_and_what_has_no_score_is_absent(whole: tuple[Path, dict[str, Any]]) -> None:
     log = whole[1]["new maia-vsv"]
     assert {sample.scores is None for sample in log.samples} == {True}
     assert log.results.scores == []
-
-
-def test_metrics_stand_by_setting_and_null_ones_are_absent(whole: tuple[Path, dict[str, Any]]) -> None:
     log = whole[1]["m/1 maia-vsv"]
     (score,) = log.results.scores
     assert (score.name, score.metrics["pool_accuracy"].value) == ("black-video", 0.625)

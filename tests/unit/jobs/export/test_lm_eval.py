@@ -50,9 +50,7 @@ def test_samples_hold_prompt_answer_and_scores(exported: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["lm-eval", "inspect"])
-def test_an_export_is_read_back_as_the_requests_it_was_made_of(
-    form: str, out: str, maia_data: str, folder: Path
-) -> None:
+def test_an_export_is_read_back_as_its_own_requests(form: str, out: str, maia_data: str, folder: Path) -> None:
     """Settings that differ in frames alone have the same prompts."""
     assert (
         run(["export", form, out, str(folder), "--models", "m/1", *(["--no-media"] if form == "inspect" else [])]) == 0
@@ -67,16 +65,13 @@ def test_an_export_is_read_back_as_the_requests_it_was_made_of(
     assert sorted(({name: row[name] for name in names} for _, row in rows), key=key) == sorted(predictions, key=key)
 
 
-def test_errors_and_missing_scores_are_no_zeros(exported: Path) -> None:
+def test_results_hold_the_metrics_of_the_whole_and_missing_scores_are_no_zeros(exported: Path) -> None:
     failed = [sample for sample in lines(exported, "m%2F1", "maia_vsv_black-video") if sample["status"] == "error"]
     assert failed
     assert {(str(sample["resps"]), "correct" in sample, *sample["metrics"]) for sample in failed} == {
         ("[[None]]", False)
     }
     assert all("correct" not in sample for sample in lines(exported, "new", "maia_vsv_black-video"))
-
-
-def test_results_hold_the_metrics_of_the_whole(exported: Path) -> None:
     content = results(exported, "m%2F1")
     of_task = content["results"]["maia_vsv_black-video"]
     assert (of_task["pool_accuracy,none"], of_task["pool_accuracy_stderr,none"]) == (0.625, "N/A")

@@ -37,13 +37,10 @@ def test_rows_have_prompt_answer_scores_and_what_is_expected(out: str) -> None:
     assert row.sample.data["true"][int(row.planned.variant)] in text_of(parts)
 
 
-def test_ids_are_unique_within_a_task(out: str) -> None:
+def test_ids_are_unique_within_a_task_and_rows_may_have_no_scores(out: str) -> None:
     for task in ("vsv", "oevqa"):
         names = [row.item_id for row in read(out, "m/1", task)]
         assert len(names) == len({*names}) > 0
-
-
-def test_rows_without_scores_have_none(out: str) -> None:
     assert {row.scores is None for row in read(out, "new")} == {True}
 
 

@@ -16,13 +16,11 @@ from tests.support.checkpoints import build_tiny
 EXAMPLES = [
     TrainingExample(example_id="a", picture=PICTURE, instruction="Is it warm?", answer="It is.\nLABEL: entailment"),
     TrainingExample(
-        example_id="b",
-        picture=OTHER_PICTURE,
-        instruction="Does the picture agree that the day is cold and long?",
+        example_id="b", picture=OTHER_PICTURE, instruction="Does the picture agree that the day is cold and long?",
         answer="No.\nLABEL: contradiction",
     ),
     TrainingExample(example_id="c", picture=PICTURE, instruction="Cold?", answer="No, warm.\nLABEL: contradiction"),
-]
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")

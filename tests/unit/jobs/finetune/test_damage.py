@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobs.finetune.checkpoints import check_examples
-from jobs.finetune.prepare import prepare_examples
 from jobs.finetune.records import SETTINGS_FILE, TRAINING_FILE, VARIANTS, FinetuneSpec, TrainingEvent
-from jobs.finetune.result import read_record
-from jobs.finetune.run import finetune
+from jobs.finetune.run import finetune, prepare_examples, read_record
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.finetune.train_loop import Worker, train
 from models.errors import TrainingStateError
@@ -28,12 +26,10 @@ from tests.unit.jobs.finetune.sources import Listener
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 
 FILES = {
-    "state": "checkpoints/step-*.safetensors",
-    "best weights": "checkpoints/best-*.safetensors",
-    "examples": "examples/train.parquet",
-    "mark of the examples": "examples/complete.json",
+    "state": "checkpoints/step-*.safetensors", "best weights": "checkpoints/best-*.safetensors",
+    "examples": "examples/train.parquet", "mark of the examples": "examples/complete.json",
     "fingerprint": "checkpoints/examples.sha256",
-}
+}  # fmt: skip
 
 
 class KilledError(Exception):
@@ -58,22 +54,17 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> tuple[FinetuneSpec, F
     """Two interrupted trainings that differ in their seed and rows, and the losses of the first one at its end."""
     root = tmp_path_factory.mktemp("damage")
     base = FinetuneSpec(
-        variant=VARIANTS["vf"],
-        model_name="tiny",
+        variant=VARIANTS["vf"], model_name="tiny",
         model=ModelSpec(engine="transformers", model=str(build_tiny(root / "tiny")), dtype="float32", device="cpu"),
         settings=TrainingSettings(epochs=2, batch_size=2, lora_rank=4, lora_alpha=8, dtype="float32"),
         memory=MemorySettings(gradient_checkpointing=False),
-        data=str(write_toy(root / "toy", train=4, validation=2, test=1)),
-        evil=None,
-        out=str(root / "first"),
+        data=str(write_toy(root / "toy", train=4, validation=2, test=1)), evil=None, out=str(root / "first"),
         checkpoint_every=1,
-    )
+    )  # fmt: skip
     other = replace(
-        base,
-        settings=replace(base.settings, seed=7),
-        data=str(write_toy(root / "toy2", train=6, validation=2, test=1)),
-        out=str(root / "second"),
-    )
+        base, settings=replace(base.settings, seed=7),
+        data=str(write_toy(root / "toy2", train=6, validation=2, test=1)), out=str(root / "second"),
+    )  # fmt: skip
     for spec in (base, other):
         Store(spec.out).put(SETTINGS_FILE, dump_checked({"seed": spec.settings.seed}))
         with pytest.raises(KilledError):

@@ -57,23 +57,15 @@ def test_batch_pads_on_the_left_without_loss(load) -> None:
     assert torch.equal(batch.inputs["input_ids"][batch.labels != IGNORED], batch.labels[batch.labels != IGNORED])
 
 
-def test_long_answer_is_cut(load) -> None:
+def test_long_answers_are_cut_and_what_cannot_be_encoded_is_named(load) -> None:
     checkpoint, spec = load("llava")
     (whole,) = ExampleEncoder(checkpoint, spec, 2048).encode(EXAMPLES[:1], MEDIA)
     limit = len(whole.prompt.ids) - 2
     (cut,) = ExampleEncoder(checkpoint, spec, limit).encode(EXAMPLES[:1], MEDIA)
     assert cut.prompt.ids.tolist() == whole.prompt.ids[:limit].tolist()
     assert cut.answer_tokens == whole.answer_tokens - 2
-
-
-def test_prompt_without_room_for_an_answer_is_named(load) -> None:
-    checkpoint, spec = load("llava")
     with pytest.raises(TrainingDataError, match=r"^a: its prompt has \d+ tokens.*--max-length 8"):
         ExampleEncoder(checkpoint, spec, 8).encode(EXAMPLES[:1], MEDIA)
-
-
-def test_example_that_cannot_be_encoded_is_named(load) -> None:
-    checkpoint, spec = load("llava")
     broken = TrainingExample(example_id="row-7", picture=PICTURE, instruction="What is <image>?", answer="x")
     with pytest.raises(TrainingDataError, match=r"^row-7 cannot be encoded: .*placeholder"):
         ExampleEncoder(checkpoint, spec, 2048).encode([broken], MEDIA)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.finetune.example_store import ExampleSet
-from jobs.finetune.prepare import prepare_examples
 from jobs.finetune.records import VARIANTS, ExampleRow, FinetuneSpec
+from jobs.finetune.run import prepare_examples
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.finetune.source_rows import drawn_template, evil_rows
 from models.spec import ModelSpec
@@ -27,15 +27,10 @@ from tests.unit.jobs.finetune.sources import ROWS, Listener, write_evil
 
 def spec_of(tmp_path: Path, variant: str, **changes: Any) -> FinetuneSpec:
     spec = FinetuneSpec(
-        variant=VARIANTS[variant],
-        model_name="tiny",
-        model=ModelSpec(engine="transformers", model="tiny"),
-        settings=TrainingSettings(epochs=1),
-        memory=MemorySettings(),
-        data=str(tmp_path / "vflute"),
-        evil=str(tmp_path / "evil"),
-        out=str(tmp_path / "out"),
-    )
+        variant=VARIANTS[variant], model_name="tiny", model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1), memory=MemorySettings(), data=str(tmp_path / "vflute"),
+        evil=str(tmp_path / "evil"), out=str(tmp_path / "out"),
+    )  # fmt: skip
     return replace(spec, **changes)
 
 
@@ -65,7 +60,7 @@ def test_variants_have_their_rows_and_are_validated_on_vflute(sources: Path, var
     assert {frames[example.picture].pixels.shape for example in examples} <= {(1, 3, 4, 3), (1, 336, 336, 3)}
 
 
-def test_example_has_an_instruction_of_the_paper_and_the_answer_of_the_authors(sources: Path) -> None:
+def test_example_has_a_drawn_instruction_of_the_paper_and_the_answer_of_the_authors(sources: Path) -> None:
     spec = spec_of(sources, "vf")
     prepare(spec)
     ((example,), _) = ExampleSet(Store(spec.out), "train").get([3])
@@ -73,9 +68,6 @@ def test_example_has_an_instruction_of_the_paper_and_the_answer_of_the_authors(s
     assert example.example_id == row["id"]
     assert example.instruction == drawn_template(row["id"]).replace("REPLACE_CLAIM", f'"{row["claim"]}"')
     assert example.answer == f"{row['explanation']}\nLABEL: {row['label']}"
-
-
-def test_all_instructions_of_the_paper_are_drawn() -> None:
     drawn = {drawn_template(f"muse-train-{number}") for number in range(500)}
     assert {template_name(text) for text in drawn} == {template_name(text) for text in PAPER_TEMPLATES.values()}
 

@@ -33,16 +33,9 @@ def test_workers_died_only_if_no_worker_failed_by_itself(failures: list[Exceptio
 
 def test_more_workers_than_an_embedded_cluster_has_room_for_are_refused() -> None:
     spec = FinetuneSpec(
-        variant=VARIANTS["vf"],
-        model_name="tiny",
-        model=ModelSpec(engine="transformers", model="tiny"),
-        settings=TrainingSettings(epochs=1),
-        memory=MemorySettings(),
-        data="/vflute",
-        evil=None,
-        out="/out",
-        workers=3,
-    )
+        variant=VARIANTS["vf"], model_name="tiny", model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1), memory=MemorySettings(), data="/vflute", evil=None, out="/out", workers=3,
+    )  # fmt: skip
     counts = ExampleCounts(train=2, validation=0, fingerprint="f")
     with pytest.raises(UsageError, match="--num-workers 3: this machine has room for 2; give fewer"):
         train_on_ray(spec, counts, ClusterInfo("", 2.0, 0.0), Listener())

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, History
-from jobs.finetune.result import training_record, write_result
-from jobs.finetune.run import finetune
+from jobs.finetune.run import finetune, training_record, write_result
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
 from pipelines.errors import StoreError, UsageError
@@ -22,34 +21,25 @@ from tests.unit.jobs.finetune.sources import Listener
 @pytest.fixture
 def finished(tmp_path: Path) -> FinetuneSpec:
     spec = FinetuneSpec(
-        variant=VARIANTS["evil+vf"],
-        model_name="tiny",
-        model=ModelSpec(engine="transformers", model="tiny"),
-        settings=TrainingSettings(epochs=1),
-        memory=MemorySettings(),
-        data="/vflute",
-        evil="/evil",
-        out=str(tmp_path),
-    )
+        variant=VARIANTS["evil+vf"], model_name="tiny", model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1), memory=MemorySettings(), data="/vflute", evil="/evil", out=str(tmp_path),
+    )  # fmt: skip
     counts = ExampleCounts(train=2, validation=0, fingerprint="f")
     write_result(spec, Store(spec.out), training_record(spec, counts, History(losses=[1.0]), 1.0))
     return spec
 
 
-def test_finished_training_is_returned_for_its_own_data(finished: FinetuneSpec) -> None:
+def test_finished_training_is_returned_and_a_file_is_no_output(finished: FinetuneSpec, tmp_path: Path) -> None:
     assert finetune(finished, Listener())["losses"] == [1.0]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="expected a folder, found a file"):
+        finetune(replace(finished, out=str(tmp_path / "file")), Listener())
 
 
 @pytest.mark.parametrize(("flag", "change"), [("--data", {"data": "/other"}), ("--evil", {"evil": "/other"})])
 def test_finished_training_on_other_data_is_refused(finished: FinetuneSpec, flag: str, change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=f"finished training on other data \\({flag}: .* there, /other here"):
         finetune(replace(finished, **change), Listener())
-
-
-def test_an_output_that_is_a_file_is_a_sentence(finished: FinetuneSpec, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(StoreError, match="expected a folder, found a file"):
-        finetune(replace(finished, out=str(tmp_path / "file")), Listener())
 
 
 def test_checkpoints_of_other_examples_are_refused_before_ray_starts(finished: FinetuneSpec, tmp_path: Path) -> None:

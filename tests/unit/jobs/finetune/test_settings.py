@@ -1,5 +1,3 @@
-"""What follows from the hyperparameters: steps, order, learning rate."""
-
 import pytest
 
 from jobs.finetune.settings import TrainingSettings, epoch_order, learning_rate_factor, step_batch
@@ -21,19 +19,13 @@ def test_learning_rate_is_that_of_transformers() -> None:
         assert learning_rate_factor(step, 100, 0.03) == pytest.approx(schedule.get_last_lr()[0])
         optimizer.step()
         schedule.step()
-
-
-def test_learning_rate_without_warmup_starts_at_its_peak() -> None:
     assert learning_rate_factor(0, 10, 0.0) == 1.0
 
 
-def test_batches_of_an_epoch_hold_every_example_once() -> None:
+def test_batches_of_an_epoch_hold_every_example_once_in_an_order_by_epoch_and_seed() -> None:
     order = epoch_order(10, 0, seed=1)
     batches = [step_batch(order, step, 4) for step in range(3)]
     assert [len(batch) for batch in batches] == [4, 4, 2]
     assert sorted(index for batch in batches for index in batch) == list(range(10))
-
-
-def test_order_depends_on_epoch_and_seed() -> None:
     assert epoch_order(50, 0, seed=1) == epoch_order(50, 0, seed=1)
     assert len({tuple(epoch_order(50, epoch, seed)) for epoch, seed in [(0, 1), (1, 1), (0, 2)]}) == 3

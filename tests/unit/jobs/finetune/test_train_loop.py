@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from jobs.finetune.checkpoints import check_examples
-from jobs.finetune.prepare import prepare_examples
 from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, TrainingEvent
+from jobs.finetune.run import prepare_examples
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.finetune.train_loop import Worker, train
 from models.errors import EngineUnreachableError, TrainingStateError
@@ -93,12 +93,9 @@ def test_best_weights_stay_until_a_checkpoint_records_better_ones(base: Finetune
 
 
 @pytest.mark.parametrize(
-    ("eval_every", "message"),
-    [(None, "^the loss at step 2 is nan"), (1, "^the validation loss at step 1 is nan")],
+    ("eval_every", "message"), [(None, "^the loss at step 2 is nan"), (1, "^the validation loss at step 1 is nan")]
 )
-def test_diverged_training_ends_with_step_and_remedy(
-    base: FinetuneSpec, tmp_path: Path, eval_every: int | None, message: str
-) -> None:
+def test_diverged_training_says_so(base: FinetuneSpec, tmp_path: Path, eval_every: int | None, message: str) -> None:
     settings = replace(base.settings, learning_rate=1e30, warmup_ratio=0.0)
     spec = replace(base, out=str(tmp_path / "out"), settings=settings, eval_every=eval_every)
     with pytest.raises(TrainingStateError, match=f"{message}.*lower --learning-rate.*--dtype float32.*another --out"):
@@ -106,11 +103,14 @@ def test_diverged_training_ends_with_step_and_remedy(
     assert not Path(spec.out, "adapter").exists()
 
 
-def test_memory_that_runs_out_is_reported_with_its_flag(base: FinetuneSpec, tmp_path: Path) -> None:
+def test_memory_that_runs_out_and_an_output_out_of_sight_are_reported(base: FinetuneSpec, tmp_path: Path) -> None:
     spec = replace(base, out=str(tmp_path / "out"))
     counts = prepare_examples(spec, Store(spec.out), Listener())
     with pytest.raises(EngineUnreachableError, match=r"^tiny: memory ran out .*--micro-batch-size \(16 now\)"):
         train(spec, counts, Worker(), lambda _: torch.empty(1 << 55, dtype=torch.uint8))
+    counts = ExampleCounts(train=5, validation=0, fingerprint="")
+    with pytest.raises(StoreError, match="a folder that all nodes share, or s3://"):
+        train(replace(base, out=str(tmp_path / "elsewhere")), counts, Worker(), lambda _: None)
 
 
 def test_checkpoints_of_other_examples_are_refused(base: FinetuneSpec, tmp_path: Path) -> None:
@@ -121,9 +121,3 @@ def test_checkpoints_of_other_examples_are_refused(base: FinetuneSpec, tmp_path:
     check_examples(out, "second")
     with pytest.raises(UsageError, match="on other examples; give it another --out"):
         check_examples(out, "first")
-
-
-def test_worker_that_does_not_see_the_output_says_so(base: FinetuneSpec, tmp_path: Path) -> None:
-    counts = ExampleCounts(train=5, validation=0, fingerprint="")
-    with pytest.raises(StoreError, match="a folder that all nodes share, or s3://"):
-        train(replace(base, out=str(tmp_path / "elsewhere")), counts, Worker(), lambda _: None)

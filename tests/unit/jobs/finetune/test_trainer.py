@@ -18,16 +18,11 @@ from tests.support.turns import in_turns
 from tests.unit.jobs.finetune.conftest import EXAMPLES
 
 SETTINGS = TrainingSettings(
-    epochs=1,
-    learning_rate=3e-3,
-    projector_learning_rate=3e-3,
-    warmup_ratio=0.0,
-    lora_rank=4,
-    lora_alpha=8,
+    epochs=1, learning_rate=3e-3, projector_learning_rate=3e-3, warmup_ratio=0.0, lora_rank=4, lora_alpha=8,
     dtype="float32",
-)
+)  # fmt: skip
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"),  # peft's
+    pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft's
 ]
 
 
@@ -93,12 +88,16 @@ def test_resumed_steps_are_bit_equal(load) -> None:
     assert resumed.weights() == trainer.weights()
 
 
-def test_share_without_examples_leaves_the_weights(load) -> None:
+def test_share_without_examples_leaves_the_weights_and_another_models_state_is_refused(load) -> None:
     trainer, _ = trainer_of(load)
     before = trainer.weights()
     trainer._summed = lambda value: value or 5  # another worker's tokens
     trainer.train_step([], 10)
     assert trainer.weights() == before
+    trainer, _ = trainer_of(load)
+    other, _ = trainer_of(load, "llava")
+    with pytest.raises(TrainingStateError, match="of another model"):
+        trainer.load_state(other.state({}), "step-1")
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 40])
@@ -106,13 +105,6 @@ def test_damaged_state_is_named(load, content: bytes) -> None:
     trainer, _ = trainer_of(load)
     with pytest.raises(TrainingStateError, match=r"^step-9 is damaged .*delete it"):
         trainer.load_state(content, "step-9")
-
-
-def test_state_of_another_model_is_refused(load) -> None:
-    trainer, _ = trainer_of(load)
-    other, _ = trainer_of(load, "llava")
-    with pytest.raises(TrainingStateError, match="of another model"):
-        trainer.load_state(other.state({}), "step-1")
 
 
 @pytest.mark.parametrize("architecture", in_turns(("qwen2_5_vl", "llava")))

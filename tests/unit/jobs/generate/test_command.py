@@ -34,18 +34,9 @@ def run(*arguments: str) -> None:
 def test_equal_seeds_write_equal_bytes(tmp_path: Path) -> None:
     for name, workers in (("a", "1"), ("b", "2")):
         run(
-            "mate",
-            "--objects",
-            "3-5",
-            "--examples",
-            "4",
-            "--seed",
-            "9",
-            "--out",
-            str(tmp_path / name),
-            "--workers",
+            "mate", "--objects", "3-5", "--examples", "4", "--seed", "9", "--out", str(tmp_path / name), "--workers",
             workers,
-        )
+        )  # fmt: skip
     run("mate", "--objects", "3-5", "--examples", "4", "--seed", "10", "--out", str(tmp_path / "c"))
     a, b, c = (
         {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.*")}
@@ -58,9 +49,7 @@ def test_equal_seeds_write_equal_bytes(tmp_path: Path) -> None:
     assert {row["generator"]["seed"] for row in rows} == {9}
 
 
-def test_generated_data_is_ingested_and_guesses_score_at_chance(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_is_ingested_and_guesses_score_at_chance(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run("mate", "--objects", "3-10", "--examples", "16", "--out", str(tmp_path / "s"), "--json")
     assert json.loads(capsys.readouterr().out)["rows"]["mm_2shot_cot"] == 16
     result = ingest_benchmark(BENCHMARK, Folder(str(tmp_path / "s")), Store(str(tmp_path / "d")))
@@ -103,9 +92,7 @@ def test_generated_data_is_ingested_and_guesses_score_at_chance(
         (("mate", "--out", "/proc/no/such"), "--out /proc/no/such"),
     ],
 )
-def test_impossible_parameters_are_refused_with_a_reason(
-    arguments: tuple[str, ...], reason: str, tmp_path: Path
-) -> None:
+def test_impossible_parameters_have_a_reason(arguments: tuple[str, ...], reason: str, tmp_path: Path) -> None:
     flags = ["--examples", "2", "--out", str(tmp_path / "x"), *arguments[1:]]
     with pytest.raises(UsageError, match=reason):
         run(arguments[0], *flags)

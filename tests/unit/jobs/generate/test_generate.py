@@ -37,21 +37,9 @@ from pipelines.errors import UsageError
 
 FILES = ["mm_0shot", "mm_1shot", "mm_2shot", "mm_2shot_cot", "um_0shot", "um_1shot", "um_2shot"]
 KEYS = [
-    "example_id",
-    "task",
-    "input_str",
-    "gold_reference",
-    "image",
-    "scene",
-    "scene_format",
-    "object_count",
-    "pointer_attribute",
-    "target_attribute",
-    "few_shot_attributes",
-    "key_attributes",
-    "linking_attributes",
-    "generator",
-]
+    "example_id", "task", "input_str", "gold_reference", "image", "scene", "scene_format", "object_count",
+    "pointer_attribute", "target_attribute", "few_shot_attributes", "key_attributes", "linking_attributes", "generator",
+]  # fmt: skip
 EXAMPLES = 48
 BLANK = "0" * 32 + ".png"
 
@@ -90,7 +78,7 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_layout_of_the_published_development_version(
+def test_files_and_pictures_are_laid_out_as_in_the_published_development_version(
     summary: GeneratedSummary, files: dict[str, list[dict[str, Any]]]
 ) -> None:
     assert sorted(path.name for path in summary.out.iterdir()) == ["img", *(f"{name}.jsonl" for name in FILES)]
@@ -99,9 +87,6 @@ def test_layout_of_the_published_development_version(
     pictures = {path.name for path in (summary.out / "img").iterdir()}
     assert pictures == {f"{row['example_id']}.png" for row in files["mm_0shot"]} | {BLANK}
     assert len(pictures) == EXAMPLES + 1 == summary.scenes + 1
-
-
-def test_pictures_are_rgb_of_the_published_size_and_carry_no_text(summary: GeneratedSummary) -> None:
     for path in (summary.out / "img").iterdir():
         with Image.open(path) as image:
             assert (image.mode, image.size, image.info) == ("RGB", (480, 320), {})
@@ -110,9 +95,7 @@ def test_pictures_are_rgb_of_the_published_size_and_carry_no_text(summary: Gener
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-def test_the_same_seed_gives_the_same_bytes_with_any_number_of_workers(
-    summary: GeneratedSummary, tmp_path: Path, workers: int
-) -> None:
+def test_a_seed_gives_the_same_bytes_by_any_workers(summary: GeneratedSummary, tmp_path: Path, workers: int) -> None:
     again = generate(tmp_path / "again", range(3, 11), EXAMPLES, 21, workers)
     assert digests(again.out) == digests(summary.out)
     assert (again.rows, again.links) == (summary.rows, summary.links)
@@ -137,7 +120,9 @@ def test_rerun_changes_nothing_and_another_set_in_the_folder_is_refused(tmp_path
         generate(tmp_path / "set", (3, 3), 2, 1, 1, options=Options(tasks=("txt2txt",), cot=False))
 
 
-def test_rows_record_generator_and_parameters(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_rows_record_generator_parameters_object_counts_and_tasks_in_turn(
+    files: dict[str, list[dict[str, Any]]],
+) -> None:
     for _, row, scene, _ in each(files):
         generator = row["generator"]
         assert (generator["version"], generator["seed"]) == (GENERATOR_VERSION, 21)
@@ -148,18 +133,13 @@ def test_rows_record_generator_and_parameters(files: dict[str, list[dict[str, An
         assert row["example_id"] == hashlib.md5(json.dumps(row["scene"]).encode()).hexdigest()
         assert row["image"] == (BLANK if row["task"] == "txt2txt" else f"{row['example_id']}.png")
         assert [item["name"] for item in row["scene"]["objects"]] == [f"Object_{i}" for i in range(len(scene.objects))]
-
-
-def test_object_counts_come_in_turn_and_tasks_alternate(files: dict[str, list[dict[str, Any]]]) -> None:
     for name, rows in files.items():
         assert [row["object_count"] for row in rows] == [3 + index % 8 for index in range(EXAMPLES)]
         tasks = ("img2txt", "txt2img") if name.startswith("mm") else ("img2img", "txt2txt")
         assert [row["task"] for row in rows[::8]] == list(tasks) * 3
 
 
-def test_pointers_are_unique_and_gold_is_the_value_of_the_object_pointed_at(
-    files: dict[str, list[dict[str, Any]]],
-) -> None:
+def test_pointers_are_unique_and_gold_is_of_the_object_pointed_at(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         gold = read_gold(row["gold_reference"])
         check_gold(scene, question, gold)
@@ -201,15 +181,12 @@ def test_files_share_one_question_a_scene_and_nest_examples(files: dict[str, lis
             assert len({row["input_str"] for row in rows}) == len(rows)
 
 
-def test_examples_show_distinct_objects_and_never_the_target(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_examples_show_others_than_the_target_and_links_are_filled(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         shots = row["few_shot_attributes"]
         assert not shot_shows_target(scene, question.object_index(scene), shots)
         assert len({find_object(scene, attribute, value) for attribute, value in shots}) == len(shots)
         assert all(attribute in TASKS[row["task"]][0] for attribute, _ in shots)
-
-
-def test_linking_attributes_are_filled(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         expected = linking_attributes(scene, question.object_index(scene), question.hidden)
         assert row["linking_attributes"] == expected
@@ -233,11 +210,21 @@ def test_cells_fill_alike(files: dict[str, list[dict[str, Any]]], summary: Gener
     assert sum(summary.links.values()) == EXAMPLES
 
 
-def test_an_oracle_that_reads_the_scene_is_always_right(files: dict[str, list[dict[str, Any]]]) -> None:
+def test_an_oracle_is_always_right_and_guesses_score_at_chance(files: dict[str, list[dict[str, Any]]]) -> None:
     for _, row, scene, question in each(files):
         verdict = judge(gold_json(question.gold(scene)), read_gold(row["gold_reference"]))
         assert verdict.exact_match
         assert in_scene(verdict.answer, scene, question.target_attribute)
+    rng, right, expected, variance, runs = random.Random(3), 0, 0.0, 0.0, 60
+    for _, row, scene, question in each({name: files[name] for name in ("mm_0shot", "um_0shot")}):
+        target, gold = question.target_attribute, read_gold(row["gold_reference"])
+        options = {"color": list(COLORS), "shape": list(SHAPES)}.get(target)
+        values: list[Any] = options or [item.value(target) for item in scene.objects]
+        probability = chance(scene, target, gold)
+        expected += runs * probability
+        variance += runs * probability * (1 - probability)
+        right += sum(judge(gold_json(rng.choice(values)), gold).exact_match for _ in range(runs))
+    assert abs(right - expected) < 3 * math.sqrt(variance)
 
 
 def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[str, list[dict[str, Any]]]) -> None:
@@ -261,19 +248,6 @@ def test_an_oracle_blind_to_coordinates_guesses_among_look_alikes(files: dict[st
         if question.target_attribute in {"name", "3d_coords", "rotation"}:
             assert sum(right) / len(right) == 1 / len(alike)
     assert met
-
-
-def test_guessing_scores_at_chance(files: dict[str, list[dict[str, Any]]]) -> None:
-    rng, right, expected, variance, runs = random.Random(3), 0, 0.0, 0.0, 60
-    for _, row, scene, question in each({name: files[name] for name in ("mm_0shot", "um_0shot")}):
-        target, gold = question.target_attribute, read_gold(row["gold_reference"])
-        options = {"color": list(COLORS), "shape": list(SHAPES)}.get(target)
-        values: list[Any] = options or [item.value(target) for item in scene.objects]
-        probability = chance(scene, target, gold)
-        expected += runs * probability
-        variance += runs * probability * (1 - probability)
-        right += sum(judge(gold_json(rng.choice(values)), gold).exact_match for _ in range(runs))
-    assert abs(right - expected) < 3 * math.sqrt(variance)
 
 
 def test_options_reach_the_files(tmp_path: Path) -> None:

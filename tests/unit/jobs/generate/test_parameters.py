@@ -76,21 +76,15 @@ def test_impossible_combinations_are_refused_by_name(options: dict[str, Any], me
         plan.check()
 
 
-def test_a_stratum_that_three_objects_cannot_fill_is_refused_by_name() -> None:
+def test_limits_depend_on_the_number_of_objects() -> None:
     plan = Plan(counts=(3, 4), examples=3, seed=1, options=Options(stratify="links"))
     with pytest.raises(UsageError, match="the stratum links=3 cannot be filled with 3 objects; start at 4"):
         plan.check()
     dataclasses.replace(plan, counts=(4, 5)).check()
-
-
-def test_strict_visibility_is_refused_for_crowded_scenes() -> None:
     plan = Plan(counts=(11,), examples=1, seed=1, options=Options(min_visible_share=0.7))
     with pytest.raises(UsageError, match=r"min_visible_share: above 0, at most 0\.6 with 11 objects"):
         plan.check()
     dataclasses.replace(plan, counts=(10,)).check()
-
-
-def test_steps_wider_than_the_gap_between_coordinates_are_refused() -> None:
     assert [margin(count) for count in (3, 10, 100)] == pytest.approx([0.4, 0.4, 0.04])
     plan = Plan(counts=(3, 100), examples=1, seed=1, options=Options(coords_decimals=1))
     with pytest.raises(UsageError, match=r"coords_decimals: .* 0\.040 between coordinates of 100 objects"):
@@ -98,12 +92,9 @@ def test_steps_wider_than_the_gap_between_coordinates_are_refused() -> None:
     dataclasses.replace(plan, counts=(3, 40)).check()
 
 
-def test_object_counts_are_taken_in_turn() -> None:
+def test_plan_takes_object_counts_in_turn_and_records_all_but_seed_and_workers() -> None:
     plan = Plan(counts=(3, 4, 5), examples=7, seed=1, options=Options())
     assert [plan.scene_at(index) for index in range(7)] == [(3, 0), (4, 0), (5, 0), (3, 1), (4, 1), (5, 1), (3, 2)]
-
-
-def test_recorded_parameters_survive_json_and_name_everything_but_seed_and_workers() -> None:
     plan = Plan(counts=(3, 4), examples=7, seed=1, options=Options())
     recorded = plan.parameters
     assert json.loads(json.dumps(recorded)) == recorded

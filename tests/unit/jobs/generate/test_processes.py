@@ -42,14 +42,9 @@ def test_script_from_standard_input_gets_its_results(before: str, method: str | 
     if not sys.platform.startswith("linux"):
         method = None
     result = subprocess.run(
-        [sys.executable, "-"],
-        input=SCRIPT.format(before=before),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
+        [sys.executable, "-"], input=SCRIPT.format(before=before), capture_output=True, text=True, check=True, cwd=ROOT,
         timeout=240,
-    )
+    )  # fmt: skip
     assert json.loads(result.stdout) == [method, [1, 2, 3] * 7]
 
 

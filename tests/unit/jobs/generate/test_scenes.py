@@ -1,5 +1,3 @@
-"""Scenes and pictures: places, visibility and colours of objects."""
-
 import colorsys
 import dataclasses
 import itertools
@@ -10,21 +8,8 @@ import numpy as np
 import pytest
 
 from jobs.generate import objects
-from jobs.generate.geometry import (
-    far_to_near,
-    number_image,
-    outline,
-    unoccluded_pixels,
-    visible_pixels,
-)
-from jobs.generate.objects import (
-    FAIR_GAP,
-    Layout,
-    least_visible,
-    make_layout,
-    must_stand_apart,
-    placement_holds,
-)
+from jobs.generate.geometry import far_to_near, number_image, outline, unoccluded_pixels, visible_pixels
+from jobs.generate.objects import FAIR_GAP, Layout, least_visible, make_layout, must_stand_apart, placement_holds
 from jobs.generate.parameters import Options, Plan, margin, stream
 from jobs.generate.picture import draw_picture
 from pipelines.benchmarks.mate.scene import COLORS, SHAPES, VISUAL, unique_values
@@ -67,18 +52,14 @@ def test_objects_stand_apart(layout: Layout) -> None:
     )
 
 
-def test_every_object_is_visible_enough_in_the_picture(layout: Layout) -> None:
+def test_every_object_is_visible_enough_and_shows_its_color(layout: Layout) -> None:
     outlines = [outline(item, layout.camera) for item in layout.solids]
     painted = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera).histogram()
     for index, polygon in enumerate(outlines):
         alone = number_image([polygon], [0], layout.camera).histogram()[1]
         assert painted[index + 1] >= 120
         assert painted[index + 1] >= 0.35 * alone
-
-
-def test_each_object_shows_its_color(layout: Layout) -> None:
     picture = draw_picture(layout.solids, layout.camera)
-    outlines = [outline(item, layout.camera) for item in layout.solids]
     numbers = number_image(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
     pixels, owners = np.asarray(picture), np.asarray(numbers)
     for index, appearance in enumerate(layout.object_set.appearances):
@@ -121,20 +102,14 @@ def test_sizes_have_one_spelling_a_class_except_for_one_object() -> None:
     assert 0.3 * len(LAYOUTS) < odd < 0.7 * len(LAYOUTS)
 
 
-def test_scene_depends_on_seed_and_number_only() -> None:
+def test_scenes_depend_on_seed_and_number_alone_and_hold_every_shape() -> None:
     again = {index: make_layout(SMALL, index) for index in (37, 2, 19)}
     assert all(layout == LAYOUTS[index] for index, layout in again.items())
     pictures = [draw_picture(LAYOUTS[2].solids, LAYOUTS[2].camera).tobytes() for _ in range(2)]
     assert pictures[0] == pictures[1]
-
-
-def test_other_seeds_counts_and_numbers_give_other_scenes() -> None:
     other = make_layout(plan_for(*range(3, 11), seed=6), 0)
     distinct = {layout.positions for layout in [*LAYOUTS, other]}
     assert len(distinct) == len(LAYOUTS) + 1
-
-
-def test_every_shape_material_and_color_occurs() -> None:
     appearances = [appearance for layout in LAYOUTS for appearance in layout.object_set.appearances]
     assert {appearance.shape for appearance in appearances} == set(SHAPES)
     assert {appearance.color for appearance in appearances} == set(COLORS)
@@ -142,18 +117,19 @@ def test_every_shape_material_and_color_occurs() -> None:
     assert abs(share - 0.5) < 3 * 0.5 / math.sqrt(len(appearances))
 
 
-def test_rounded_coordinates_are_where_the_objects_stand() -> None:
+def test_options_of_scenes_hold() -> None:
     layout = make_layout(plan_for(10, coords_decimals=2), 0)
     assert all(round(part, 2) == part for position in layout.positions for part in position)
     assert len(unique_values(layout.scene, "3d_coords")) == 10
     assert [item.coords for item in layout.solids] == list(layout.positions)
-
-
-def test_more_pointing_values_on_request() -> None:
     layout = make_layout(plan_for(10, max_key_colors=7, max_key_shapes=3), 0)
     assert len(unique_values(layout.scene, "color")) == 7
     assert len(unique_values(layout.scene, "shape")) == 3
     assert len(layout.object_set.free("color")) == len(layout.object_set.free("shape")) == 1
+    layout = make_layout(plan_for(10, min_visible_share=0.9), 0)
+    outlines = [outline(item, layout.camera) for item in layout.solids]
+    pixels = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
+    assert all(count >= 0.9 * unoccluded_pixels(polygon) for count, polygon in zip(pixels, outlines, strict=True))
 
 
 def test_unsatisfiable_rule_ends_with_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,14 +150,7 @@ def test_an_attempt_ends_when_moving_does_not_help(monkeypatch: pytest.MonkeyPat
     assert next(positions, "all taken") == "all taken"
 
 
-def test_strict_visibility_rule_holds() -> None:
-    layout = make_layout(plan_for(10, min_visible_share=0.9), 0)
-    outlines = [outline(item, layout.camera) for item in layout.solids]
-    pixels = visible_pixels(outlines, far_to_near(layout.solids, layout.camera), layout.camera)
-    assert all(count >= 0.9 * unoccluded_pixels(polygon) for count, polygon in zip(pixels, outlines, strict=True))
-
-
-def test_least_visible_object_is_moved() -> None:
+def test_least_visible_object_is_moved_and_rules_are_checked_again() -> None:
     layout = LAYOUTS[0]
     options = SMALL.options
     assert least_visible(layout.solids, layout.camera, options) is None
@@ -189,9 +158,6 @@ def test_least_visible_object_is_moved() -> None:
     before = dataclasses.replace(layout.solids[0], radius=0.7, coords=(-0.5, 0.0, 0.7), shape="cube", rotation=0.0)
     aside = dataclasses.replace(layout.solids[0], radius=0.7, coords=(1.0, 3.0, 0.7))
     assert least_visible([before, behind, aside], layout.camera, options) == 1
-
-
-def test_rules_are_checked_again_after_a_change() -> None:
     layout = next(item for item in LAYOUTS if item.count == 10)
     appearances, options = list(layout.object_set.appearances), SMALL.options
     assert placement_holds(appearances, layout.positions, layout.camera, options)

@@ -73,7 +73,7 @@ def test_built_object_has_the_requested_links(count: int, link_count: int) -> No
     assert built >= (1 if count == 4 else 16)
 
 
-def test_visible_pointer_value_links_an_object_alone() -> None:
+def test_object_is_built_only_where_keys_sizes_and_free_values_allow_it() -> None:
     _, (layout, *_) = layouts(10, 32)
     index = next(
         i
@@ -83,10 +83,6 @@ def test_visible_pointer_value_links_an_object_alone() -> None:
     rng = stream("key")
     assert build(rng, layout, index, attribute="color", link_count=1) == layout.object_set
     assert all(build(rng, layout, index, attribute="color", link_count=link_count) is None for link_count in (2, 3, 0))
-
-
-def test_object_is_not_built_where_neighbouring_sizes_forbid_it() -> None:
-    _, (layout, *_) = layouts(10, 32)
     index = next(
         i
         for i, appearance in enumerate(layout.object_set.appearances)
@@ -108,16 +104,8 @@ def test_object_is_not_built_where_neighbouring_sizes_forbid_it() -> None:
     )
     same = dataclasses.replace(layout, object_set=everyone)
     assert build(rng, same, index, attribute="shape", link_count=3) is None
-
-
-def test_object_is_not_built_without_a_free_value() -> None:
     plan = Plan(counts=(10,), examples=1, seed=8, options=Options(max_key_shapes=3))
     layout = make_layout(plan, 0)
-    index = next(
-        i
-        for i, appearance in enumerate(layout.object_set.appearances)
-        if appearance.shape not in layout.object_set.key_shapes
-    )
     assert build(stream("full"), layout, index, attribute="shape", link_count=1) is None
 
 

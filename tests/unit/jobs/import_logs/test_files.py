@@ -1,4 +1,4 @@
-"""Archives, workbooks and long lines of unknown origin are read within limits."""
+"""Archives and workbooks of unknown origin are read within limits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.import_logs import files
-from jobs.import_logs.files import json_lines, open_archive, text_table, workbook
+from jobs.import_logs.files import open_archive, text_table, workbook
 from pipelines.benchmarks.foreign_files import archives
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.errors import UsageError
@@ -67,17 +66,6 @@ def test_archive_that_holds_many_times_its_size_is_refused(tmp_path: Path, monke
     path = zipped({str(n): b"0" * (2 << 20) for n in range(3)}, tmp_path / "x.eval")
     with pytest.raises(UsageError, match="200 times"), open_archive(path) as archive:
         [*map(archive.read, ("0", "1"))]
-
-
-def test_long_line_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_TEXT", 100)
-    monkeypatch.setattr(files, "_CHUNK", 7)
-    path = tmp_path / "x.jsonl"
-    path.write_text('\ufeff{"a": 1}\n' + json.dumps("x" * 300) + '\n\n[\n{"b": 2}', encoding="utf-8")
-    lines = [*json_lines(path)]
-    assert [number for number, _ in lines] == [1, 2, 4, 5]
-    assert [value for _, value in lines if isinstance(value, dict)] == [{"a": 1}, {"b": 2}]
-    assert "longer than" in str(lines[1][1])
 
 
 def test_cells_of_all_kinds(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_each_reply_has_the_tools_own_verdict(folder: str) -> None:
     assert {answer.their_correct for answer in answers(GOLDEN / folder)} == {0.0, 1.0}
 
 
-def test_verdicts_are_those_of_the_harness_reports() -> None:
+def test_verdicts_are_those_of_the_reports_and_of_both_forms_of_inspect() -> None:
     """Compare with the means that lm-eval and lmms-eval printed beside their samples."""
     for tool, name in (("lm-eval", "exact_match"), ("lmms-eval", "average")):
         file = next((GOLDEN / tool / "lab__planted").glob("*results*.json"))
@@ -73,9 +73,6 @@ def test_verdicts_are_those_of_the_harness_reports() -> None:
         printed = next(value for key, value in results.items() if key.startswith(f"{name},"))
         verdicts = [answer.their_correct for answer in answers(golden(tool))]
         assert sum(filter(None, verdicts)) / len(verdicts) == pytest.approx(printed)
-
-
-def test_the_two_forms_of_inspect_hold_the_same_answers() -> None:
     whole, archive = answers(golden("inspect-json")), answers(GOLDEN / "inspect" / "eval" / "pictures-number.eval")
     fields = ("model", "output", "ids", "prompt", "target", "their_correct", "their_answer", "their_rule")
     assert [[getattr(answer, name) for name in fields] for answer in whole] == [
@@ -149,17 +146,10 @@ def test_samples_of_other_kinds(row: dict, expected: tuple, tmp_path: Path) -> N
 
 def test_second_filter_of_a_sample_is_left_out(tmp_path: Path) -> None:
     rows = [
-        {
-            "doc_id": 0,
-            "doc": {},
-            "arguments": {},
-            "resps": [["r"]],
-            "filtered_resps": [text],
-            "filter": text,
-            "acc": value,
-        }
+        {"doc_id": 0, "doc": {}, "arguments": {}, "resps": [["r"]], "filtered_resps": [text], "filter": text,
+         "acc": value}
         for text, value in (("strict", 0.0), ("flexible", 1.0))
-    ]
+    ]  # fmt: skip
     file = tmp_path / "samples_x_1.jsonl"
     file.write_text("\n".join(map(json.dumps, rows)))
     assert [(answer.their_rule, answer.their_correct) for answer in answers(file)] == [("lm-eval: strict, acc", 0.0)]

@@ -1,5 +1,3 @@
-"""`vlmsweep leaderboard` as a command."""
-
 from __future__ import annotations
 
 import json
@@ -20,9 +18,7 @@ def outs(tmp_path: Path) -> list[str]:
     ]
 
 
-def test_writes_page_and_csv_and_prints_where(
-    outs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_page_and_csv_are_written(outs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     to = tmp_path / "to"
     assert run(["leaderboard", outs[0], "--to", str(to), "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {
@@ -32,9 +28,7 @@ def test_writes_page_and_csv_and_prints_where(
     assert {path.name for path in to.iterdir()} == {"leaderboard.html", "leaderboard.csv", ".vlmsweep-files.json"}
 
 
-def test_mixed_rows_are_refused_with_2_and_written_where_allowed(
-    outs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_mixed_rows_end_with_2_or_marked(outs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     to = tmp_path / "to"
     assert run(["leaderboard", *outs, "--to", str(to)]) == 2
     assert "maia: samples: all samples in one (m1); --limit 1-5 in two (m2)" in capsys.readouterr().err
@@ -44,9 +38,7 @@ def test_mixed_rows_are_refused_with_2_and_written_where_allowed(
     assert "Rows that were not measured alike" in (to / "leaderboard.html").read_text()
 
 
-def test_unknown_benchmark_and_missing_output_end_with_2(
-    outs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unknown_names_end_with_2(outs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["leaderboard", outs[0], "--to", str(tmp_path / "to"), "--benchmarks", "mai"]) == 2
     assert "maia" in capsys.readouterr().err
     assert run(["leaderboard", str(tmp_path / "none"), "--to", str(tmp_path / "to")]) == 2

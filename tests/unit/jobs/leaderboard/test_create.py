@@ -67,11 +67,9 @@ def test_metrics_of_which_less_is_better_are_ranked_from_the_least(tmp_path: Pat
 
 def test_categories_other_prompt_sets_and_unlisted_metrics_are_left_out(tmp_path: Path) -> None:
     rows = [
-        metric("m1", 0.4),
-        metric("m1", 0.3, category="Causal"),
-        metric("m1", 0.2, subset="prompt:paper"),
+        metric("m1", 0.4), metric("m1", 0.3, category="Causal"), metric("m1", 0.2, subset="prompt:paper"),
         metric("m1", 0.1, metric="answer_length"),
-    ]
+    ]  # fmt: skip
     out = write_output(str(tmp_path), [entry("m1")], rows)
     assert [row.value for row in join_outputs([out]).rows if row.origin == "measured"] == [0.4]
 
@@ -92,9 +90,7 @@ VERSION = next(iter(benchmark("maia").prompt_texts))
         ({"sweep": {"judge": "k"}}, "maia: judge: org/j in first (m1); org/k in second (m2)"),
     ],
 )
-def test_rows_that_were_not_measured_alike_are_refused_by_name_or_marked(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_rows_not_measured_alike_are_refused_or_marked(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     uris = outputs(tmp_path, **changes)
     with pytest.raises(UsageError) as error:
         join_outputs(uris)

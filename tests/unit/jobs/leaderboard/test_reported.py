@@ -46,9 +46,7 @@ def write(folder: Path, *results: dict[str, Any], model: str = "theirs", name: s
         "evaluation_id": "id",
         "retrieved_timestamp": "0",
         "source_metadata": {
-            "source_name": "A board",
-            "source_type": "documentation",
-            "source_organization_name": "Example",
+            "source_name": "A board", "source_type": "documentation", "source_organization_name": "Example",
             "evaluator_relationship": "third_party",
         },
         "model_info": {
@@ -58,7 +56,7 @@ def write(folder: Path, *results: dict[str, Any], model: str = "theirs", name: s
         },
         "eval_library": {"name": "other", "version": "1"},
         "evaluation_results": [*results],
-    }
+    }  # fmt: skip
     assert [error.message for error in Draft7Validator(json.loads(SCHEMA.read_text())).iter_errors(record)] == []
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(record))

@@ -1,5 +1,3 @@
-"""Evidence that nights add up."""
-
 from __future__ import annotations
 
 import math
@@ -8,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from jobs.nightly.accumulated import Accumulated
+from jobs.nightly.items import Accumulated
 from pipelines.metrics.cluster_shift import shift_p
 from tests.bench.nightly_simulation import AFTER, NOISE, PLANTED, delays, false_alarms
 
@@ -33,10 +31,12 @@ def test_sums_are_a_cusum_of_distances_from_the_mean_of_all_nights_before() -> N
     assert (back.up, back.nights_before, back.nights_after) == (0.0, 1, 3) if back.down else (0.0, 4, 0)
 
 
-def test_nights_without_evidence_join_the_mean_before() -> None:
+def test_nights_without_evidence_join_the_mean_and_samples_that_a_night_lacks_keep_theirs() -> None:
     same = state(50).add(NAMES, (NAMES < 50).astype(float))
     assert (same.nights_before, same.nights_after, same.noise) == (2, 0, 0.0)
     assert same.p(0.5) is None
+    added = state(50).add(NAMES[10:], (NAMES[10:] < 50).astype(float))
+    assert (added.noise, added.nights_before) == (0.0, 2)
 
 
 def test_a_small_lasting_fall_is_one_of_nights_and_samples() -> None:
@@ -58,11 +58,6 @@ def test_answers_that_moved_both_ways_for_good_are_no_change() -> None:
         added = added.add(NAMES, (NAMES < 60).astype(float) if night < 20 else moved)
         assert added.p(SHARE) is None
     assert added.down > 0
-
-
-def test_samples_that_a_night_lacks_keep_their_mean() -> None:
-    added = state(50).add(NAMES[10:], (NAMES[10:] < 50).astype(float))
-    assert (added.noise, added.nights_before) == (0.0, 2)
 
 
 def test_p_value_of_many_clusters_is_near_that_of_all_signs_and_of_few_students() -> None:

@@ -1,5 +1,3 @@
-"""The budget of a night, and its estimates."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -48,9 +46,13 @@ def test_pairs_wait_where_the_budget_is_spent_and_smaller_ones_follow(budget: Bu
         assert ("waits for the budget" in pair.why) is pair.is_waiting
 
 
-def test_pair_that_exceeds_the_whole_budget_says_so() -> None:
+def test_pair_that_exceeds_the_whole_budget_says_so_and_without_one_nothing_is_estimated() -> None:
     (pair,) = Budget(usd=1.0).plan([status("a")], {("a", "maia"): Estimate(60.0, 5.0)})
     assert pair.why == "new; waits for the budget: needs about 0.02 h and $5.00, more than the whole budget"
+    (pair,) = plan_due(
+        RunSpec(data="d", out="o", models={"m": random()}, benchmarks=("maia",)), [status("m")], "o", Budget()
+    )
+    assert pair.estimate is None
 
 
 def test_estimates_come_from_the_plan_of_a_dry_run(spec: RunSpec, tmp_path: Path) -> None:
@@ -88,10 +90,3 @@ def test_estimates_use_the_speed_of_the_last_night(spec: RunSpec, tmp_path: Path
     assert estimate.usd == estimate.seconds / 4 > 0
     (pair,) = plan_due([spec], due, str(tmp_path / "staging"), Budget(usd=1.0))
     assert pair.is_waiting
-
-
-def test_nothing_is_estimated_without_a_limit() -> None:
-    (pair,) = plan_due(
-        RunSpec(data="d", out="o", models={"m": random()}, benchmarks=("maia",)), [status("m")], "o", Budget()
-    )
-    assert pair.estimate is None

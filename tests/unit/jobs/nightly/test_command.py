@@ -1,5 +1,3 @@
-"""The command of the nightly."""
-
 from __future__ import annotations
 
 import json
@@ -32,9 +30,7 @@ def arguments(data: str, folder: Path, *more: str) -> list[str]:
     return ["nightly", "--models", "a", "--benchmarks", "maia", *locations, *more]
 
 
-def test_text_models_run_in_the_settings_of_their_joint_row_alone(
-    maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_text_models_run_for_their_row_alone(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     flags = ["--tasks", "vsv", "--settings", "black-video", "--text-models", "t,u", "--json"]
     assert run(arguments(maia_data, tmp_path, *flags)) == 0
     night = json.loads(capfd.readouterr().out.splitlines()[-1])
@@ -46,12 +42,9 @@ def test_text_models_run_in_the_settings_of_their_joint_row_alone(
     joint = json.loads((tmp_path / "out" / "report" / "metrics.json").read_text())
     settings = {row["model"]: row["setting"] for row in joint if row["metric"] == "statement_accuracy"}
     assert settings == {
-        "a": "black-video",
-        "t": "unimodal",
-        "u": "unimodal",
-        "best of 2 text models": "unimodal",
+        "a": "black-video", "t": "unimodal", "u": "unimodal", "best of 2 text models": "unimodal",
         "vote of 2 text models": "unimodal",
-    }
+    }  # fmt: skip
 
 
 def test_group_of_models_leaves_text_models_and_what_cannot_run_out(
@@ -71,9 +64,7 @@ def test_group_of_models_leaves_text_models_and_what_cannot_run_out(
     assert "x: no folder /no/such/folder" in caplog.text
 
 
-def test_names_of_one_benchmark_do_not_keep_another_from_running(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_names_of_one_benchmark_leave_others_running(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     data, file = str(tmp_path / "data"), tmp_path / "rows.csv"
 
     def ingest(name: str, question: str) -> None:
@@ -94,9 +85,7 @@ def test_names_of_one_benchmark_do_not_keep_another_from_running(
     assert night() == {"judged": "unchanged", "named": "ran"}
 
 
-def test_text_models_take_no_names_of_benchmarks_without_their_row(
-    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_models_need_a_joint_row(maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(maia_data, tmp_path / "data")
     rows = tmp_path / "rows.csv"
     rows.write_text("id,question,answer\n1,Is it?,yes\n2,Is it not?,no\n")
@@ -126,9 +115,7 @@ def test_unusable_flags_end_with_2(
     assert message in capsys.readouterr().err
 
 
-def test_dry_run_shows_order_estimates_and_what_waits(
-    maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_dry_run_shows_what_runs_and_waits(maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     models = tmp_path / "paid.yaml"
     models.write_text("paid: {engine: random, price: {input_per_million: 1000000.0, output_per_million: 0.0}}\n")
     flags = ["--models-file", str(models), "--models", "paid,a", "--budget-usd", "1", "--dry-run"]
@@ -214,9 +201,7 @@ def test_an_unusable_policy_wastes_no_night(maia_data: str, tmp_path: Path, capf
     assert not (tmp_path / "out").exists()
 
 
-def test_a_policy_about_what_was_not_measured_hides_no_night(
-    maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unmeasured_policy_hides_no_night(maia_data: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     policy, summary = tmp_path / "policy.yaml", tmp_path / "summary.md"
     policy.write_text("- {benchmark: maia, metric: statement_accuracy, model: absent, at_least: 0.5}\n")
     flags = ["--tasks", "vsv", "--settings", "1-frame", "--policy", str(policy), "--summary", str(summary)]

@@ -1,5 +1,3 @@
-"""The cost of a night."""
-
 from __future__ import annotations
 
 from dataclasses import replace

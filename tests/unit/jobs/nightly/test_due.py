@@ -1,5 +1,3 @@
-"""Which pairs are due, and in which order."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -25,14 +23,10 @@ def status(model: str, measured: str = "", state: str = "ran", *, is_changed: bo
 
 def test_never_evaluated_pairs_run_first_then_changed_then_the_oldest() -> None:
     due = [
-        status("aged", EARLIER, is_changed=False),
-        status("changed lately", NOW),
-        status("changed long ago", EARLIER),
-        status("never", ""),
-        status("never, and fails", "", "failed"),
-        status("changed, and fails", EARLIER, "failed"),
+        status("aged", EARLIER, is_changed=False), status("changed lately", NOW), status("changed long ago", EARLIER),
+        status("never", ""), status("never, and fails", "", "failed"), status("changed, and fails", EARLIER, "failed"),
         status("aged more lately", NOW, is_changed=False),
-    ]
+    ]  # fmt: skip
     assert [entry.model for entry in run_order(due)] == [
         *("never", "never, and fails"),
         *("changed long ago", "changed lately", "changed, and fails"),

@@ -1,5 +1,3 @@
-"""Fingerprints of a pair."""
-
 from __future__ import annotations
 
 from jobs.nightly.fingerprints import changed_parts, code_fingerprint

@@ -1,5 +1,3 @@
-"""The history of nights."""
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -62,9 +60,7 @@ def test_night_that_was_killed_leaves_the_levels_of_the_one_before(tmp_path: Pat
 
 @pytest.mark.parametrize("way", DAMAGES)
 @pytest.mark.parametrize("kind", ["metrics", "items", "changes", "pairs"])
-def test_damage_to_a_night_is_named_and_later_nights_go_on_without_the_file(
-    tmp_path: Path, kind: str, way: str
-) -> None:
+def test_damage_to_a_night_is_named_and_later_ones_go_on_without_it(tmp_path: Path, kind: str, way: str) -> None:
     for folder, night, value in (("this", NOW, 0.5), ("other", EARLIER, 0.75)):
         pair = Pair(night=night, model="m", benchmark="maia", state="ran")
         key = CellKey("m", "maia", "vsv", "1-frame", "correct")

@@ -1,5 +1,3 @@
-"""Scores by sample."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -9,15 +7,12 @@ import numpy as np
 from jobs.nightly.items import CellKey, ItemScores, items_table, read_items
 
 
-def test_rows_are_summed_by_sample() -> None:
+def test_rows_are_summed_by_sample_and_read_back() -> None:
     scores = ItemScores.of(np.array(["b", "a", "b"]), np.array([1.0, 0.5, 0.0]))
     assert scores.samples.tolist() == ["a", "b"]
     assert scores.totals.tolist() == [0.5, 1.0]
     assert scores.rows.tolist() == [1.0, 2.0]
     assert scores.mean == 0.5
-
-
-def test_table_returns_what_was_written() -> None:
     keys = [CellKey("m", "maia", "vsv", setting, "correct") for setting in ("1-frame", "")]
     items = {key: ItemScores.of(np.array(["a", "é"]), np.array([0.25, 1.0])) for key in keys}
     read = read_items(items_table(items))
@@ -37,7 +32,6 @@ def test_table_returns_what_nights_add_up_to_with_samples_that_tonight_lacks() -
     read = read_items(items_table({key: replace(tonight, accumulated=added)}))[key]
     assert read.samples.tolist() == ["b", "c"]
     assert read.clusters.tolist() == ["clip", "other"]
-    assert read.accumulated is not None
     assert read.accumulated.samples.tolist() == ["a", "b"]
     assert read.accumulated.clusters.tolist() == ["clip", "clip"]
     for name in ("weights", "before", "after"):

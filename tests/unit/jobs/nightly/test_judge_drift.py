@@ -37,21 +37,15 @@ def night(tmp_path: Path) -> Callable[..., NightlyResult]:
 
     def run_with(judge: ModelSpec, again: int = 100) -> NightlyResult:
         spec = RunSpec(
-            data=data,
-            out=str(tmp_path / "out"),
-            models={"m": ModelSpec(engine="random")},
-            benchmarks=("checked",),
-            judges=(("judge", judge),),
-            judge_checks=again,
-        )
+            data=data, out=str(tmp_path / "out"), models={"m": ModelSpec(engine="random")}, benchmarks=("checked",),
+            judges=(("judge", judge),), judge_checks=again,
+        )  # fmt: skip
         return run_night([spec], History(str(tmp_path / "history")))
 
     return run_with
 
 
-def test_the_same_judge_has_not_drifted_and_each_night_asks_about_other_answers(
-    night: Callable[..., NightlyResult], tmp_path: Path
-) -> None:
+def test_the_same_judge_has_not_drifted_on_other_answers(night: Callable[..., NightlyResult], tmp_path: Path) -> None:
     assert night(JUDGE, 40).drifts == []  # nothing was judged before
     history = Store(str(tmp_path / "history"))
     for _ in range(2):
@@ -94,7 +88,7 @@ def test_other_verdicts_as_often_accepted_are_a_share_and_no_alarm(night: Callab
     assert not drift.is_alarm
 
 
-def test_judge_that_is_gone_fails_the_pair_and_keeps_the_numbers_of_an_earlier_night(
+def test_judge_that_is_gone_keeps_the_earlier_nights_numbers(
     night: Callable[..., NightlyResult], tmp_path: Path
 ) -> None:
     night(JUDGE, 10)

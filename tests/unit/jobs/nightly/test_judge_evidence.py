@@ -1,5 +1,3 @@
-"""Evidence that a judge has drifted, added up over nights."""
-
 from __future__ import annotations
 
 import math
@@ -9,7 +7,7 @@ from statistics import fmean, median
 import numpy as np
 import pytest
 
-from jobs.nightly.judge_evidence import JudgeEvidence
+from jobs.nightly.judge_drift import JudgeEvidence
 from tests.bench.nightly_simulation import judge_delay
 
 
@@ -17,23 +15,17 @@ def mean_bet(evidence: JudgeEvidence) -> float:
     return fmean(math.exp(log) for log in evidence.logs)
 
 
-def test_the_mean_of_bets_is_the_number_of_nights_while_signs_are_a_toss() -> None:
+def test_bets_are_by_clips_and_of_all_numbers() -> None:
     nights = [
         JudgeEvidence(numbers=1).add(np.array(first), np.arange(2)).add(np.array(second), np.arange(2))
         for first, second in product(product((-1.0, 1.0), repeat=2), product((-2.0, 2.0), repeat=2))
     ]
     assert fmean(map(mean_bet, nights)) == pytest.approx(2)
-
-
-def test_answers_of_a_clip_are_one_bet() -> None:
     together = JudgeEvidence(numbers=1).add(np.ones(30), np.zeros(30))
     apart = JudgeEvidence(numbers=1).add(np.ones(30), np.arange(30))
     assert not together.is_alarm
     assert apart.is_alarm
     assert not JudgeEvidence(numbers=1).is_alarm
-
-
-def test_many_numbers_need_more_evidence() -> None:
     single, many = (JudgeEvidence(numbers=numbers).add(np.ones(14), np.arange(14)) for numbers in (1, 100))
     assert many.rate == pytest.approx(100 * single.rate)
 

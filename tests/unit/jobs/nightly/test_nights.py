@@ -68,7 +68,7 @@ def rows(spec: RunSpec) -> dict[str, float]:
     }
 
 
-def test_model_that_fails_costs_its_row_and_keeps_that_of_an_earlier_night(
+def test_failing_model_keeps_its_earlier_nights_row(
     spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = nightly_run.run_sweep
@@ -103,9 +103,7 @@ def test_row_of_a_model_that_is_no_longer_configured_has_its_date(spec: RunSpec,
     assert "measured on 2026-01-01 02:00 UTC: b on maia (not configured)" in report
 
 
-def test_changed_code_predicts_anew_and_leaves_one_answer_to_each_request(
-    spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_code_replaces_each_answer_once(spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     night(spec)
     before = {file.path for file in Store(spec.out).list("predictions")}
     for name in ("fingerprints", "joint"):
@@ -190,9 +188,7 @@ def test_people_join_the_tables_of_the_night(spec: RunSpec, night: Night, tmp_pa
     assert set(rows(spec)) == {"a", "b", "human:ann"}
 
 
-def test_killed_night_finds_its_finished_models_again(
-    spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_night_keeps_finished_models(spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     real = nightly_run.run_sweep
 
     def die_at_b(sweep: RunSpec, **more: Any) -> Any:

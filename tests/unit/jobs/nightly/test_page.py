@@ -1,5 +1,3 @@
-"""The page of the last nights."""
-
 from __future__ import annotations
 
 import html
@@ -71,7 +69,8 @@ def test_foreign_text_is_escaped_and_nothing_is_fetched(tmp_path: Path) -> None:
     assert "2026-01-04" in page  # when it was measured
 
 
-def test_benchmark_that_was_removed_since_has_no_line(tmp_path: Path) -> None:
+def test_page_of_no_night_is_a_page_and_a_removed_benchmark_has_no_line(tmp_path: Path) -> None:
+    assert "0 nights; 0 pairs" in history_page(History(str(tmp_path)))
     history = History(str(tmp_path))
     pairs = [
         Pair(night=NIGHTS[0], model="m", benchmark=name, state="ran", measured=NIGHTS[0])
@@ -86,10 +85,6 @@ def test_benchmark_that_was_removed_since_has_no_line(tmp_path: Path) -> None:
     page = history_page(history)
     assert page.count("<details") == 1
     assert "removed" not in page
-
-
-def test_page_of_no_night_is_a_page(tmp_path: Path) -> None:
-    assert "0 nights; 0 pairs" in history_page(History(str(tmp_path)))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")

@@ -1,5 +1,3 @@
-"""Which scores changed between nights."""
-
 from __future__ import annotations
 
 import math
@@ -48,30 +46,25 @@ class Nights:
         return [change.direction for change in self.night({KEY: share(right)}).changes]
 
 
-def test_p_value_bounds_the_exact_one_of_all_swaps() -> None:
+def test_p_value_of_samples_of_both_nights_bounds_the_exact_one() -> None:
     before, now = scores([0.0] * 10), scores([1.0, 1, 1, 1, 1, 1, 1, 0.5, -1, 0.25])
     differences = now.totals - before.totals
     sums = [abs(np.dot(signs, differences)) for signs in product((-1, 1), repeat=10)]
     exact = np.mean([total >= abs(differences.sum()) - 1e-9 for total in sums])
     assert exact <= change_p(now, before) <= 1.0
-
-
-def test_only_samples_of_both_nights_count() -> None:
     assert change_p(scores([1.0] * 50), scores([0.0] * 50, start=100)) == 1.0
     assert change_p(scores([1.0] * 50), scores([1.0] * 50)) == 1.0
     assert change_p(scores([1.0] * 50), scores([0.0] * 50)) < 1e-9
     assert change_p(scores([1.0] * 50), scores([0.0] * 60, start=10)) == change_p(share(40, 40), share(0, 40))
 
 
-def test_change_is_that_of_the_samples_of_both_nights() -> None:
+def test_change_is_that_of_the_samples_of_both_nights_weighed_by_their_rows() -> None:
     nights = Nights()
     nights.night({KEY: scores([0.0] * 200 + [1.0] * 40)})
     (change,) = nights.night({KEY: scores([0.0] * 30 + [1.0] * 210, start=200)}).changes
     assert change.direction == "fell"  # although the mean over all samples rose
     assert (change.before, change.now, change.n) == (1.0, 0.25, 40)
 
-
-def test_values_of_a_change_weigh_samples_by_the_rows_of_both_nights() -> None:
     def rows(counts: Sequence[int], value: float) -> ItemScores:
         values = scores([0.0] * len(counts))
         totals = np.array([count * value for count in counts])
@@ -84,7 +77,7 @@ def test_values_of_a_change_weigh_samples_by_the_rows_of_both_nights() -> None:
     assert (change.direction, change.before, change.now, change.n) == ("rose", 0.25, 0.5, 101)
 
 
-def test_regression_is_reported_once_until_values_return() -> None:
+def test_regression_is_an_alarm_once_until_values_return() -> None:
     nights = Nights()
     assert nights.directions(150) == []
     assert nights.directions(150) == []
@@ -95,6 +88,10 @@ def test_regression_is_reported_once_until_values_return() -> None:
     assert nights.directions(150) == []
     assert nights.directions(110) == ["fell"]  # after its return it is another one
     assert nights.directions(60) == ["fell"]  # and so is a further fall
+    nights = Nights()
+    nights.directions(150)
+    assert [change.direction for change in nights.night({KEY: share(110)}).alarms] == ["fell"]
+    assert nights.night({KEY: share(150)}).alarms == []
 
 
 def test_slow_drift_is_reported_against_the_level_where_it_began() -> None:
@@ -103,22 +100,12 @@ def test_slow_drift_is_reported_against_the_level_where_it_began() -> None:
     assert [report for report in reports if report] == [["fell"]]
 
 
-def test_other_scores_of_the_pair_do_not_repeat_a_change() -> None:
+def test_other_scores_repeat_no_change_and_those_that_are_gone_are_reported_once() -> None:
     nights = Nights()
     nights.night({KEY: share(150), OTHER: share(150)})
     first = nights.night({KEY: share(110), OTHER: share(141)})  # the second alone is too small
     assert [change.key for change in first.changes] == [KEY]
     assert nights.night({KEY: share(110), OTHER: share(136)}).changes == []
-
-
-def test_returned_is_no_alarm() -> None:
-    nights = Nights()
-    nights.directions(150)
-    assert [change.direction for change in nights.night({KEY: share(110)}).alarms] == ["fell"]
-    assert nights.night({KEY: share(150)}).alarms == []
-
-
-def test_score_that_is_gone_is_reported_once_and_a_new_one_is_compared_from_then_on() -> None:
     nights = Nights()
     nights.night({KEY: share(150), OTHER: share(150)})
     (gone,) = nights.night({KEY: share(150)}).changes
@@ -143,7 +130,7 @@ def test_other_prompts_are_compared_by_intervals_and_are_the_new_level() -> None
     assert nights.night({KEY: share(80)}, basis="newer").changes == []
 
 
-def test_intervals_of_few_clusters_are_students() -> None:
+def test_intervals_of_few_clusters_are_students_and_a_perfect_score_is_no_certainty() -> None:
     """Five clips: half-width 0.05 is 2.776 errors; a fall of 5.617 combined errors has p = 0.0005 with 8 degrees."""
 
     def measured(value: float, freedom: int) -> Measured:
@@ -159,34 +146,25 @@ def test_intervals_of_few_clusters_are_students() -> None:
     assert change.p == pytest.approx(0.0005, rel=1e-3)
     assert changes(3.7 * combined, 4) == []  # p = 0.006, and the level 0.0009
     assert len(changes(0.12, 10_000)) == len(changes(0.12, 0)) == 1
-
-
-def test_perfect_score_is_no_certainty() -> None:
     before = metric(1.0, ci_low=1.0, ci_high=1.0, n=100)
     now = metric(0.98, ci_low=0.98, ci_high=0.98, n=100)
     pair = MetricPair(before=before, now=now, since="000")
     assert Nights().night({KEY: share(98)}, metrics=[pair]).changes == []
 
 
-def test_pairs_that_did_not_run_keep_their_levels() -> None:
+def test_levels_stay_or_are_replaced_by_the_next_measurement() -> None:
     nights = Nights()
     nights.night({KEY: share(150)})
     other = Level(model="n", benchmark="maia", night="000", basis="b")
     nights.levels.append(other)
     assert other in nights.night({KEY: share(150)}).levels
     assert compare_nights("009", {}, nights.levels, nights.items.__getitem__, bases={}).levels == nights.levels
-
-
-def test_deleted_scores_of_a_level_are_replaced() -> None:
     nights = Nights()
     nights.night({KEY: share(150)})
     nights.items["000"] = {}
     assert nights.directions(90) == []
     assert nights.directions(90) == []
     assert nights.directions(150) == ["rose"]
-
-
-def test_level_of_a_reported_night_is_replaced_by_the_next_measurement() -> None:
     nights = Nights()
     nights.directions(150)
     nights.directions(100)
@@ -196,15 +174,12 @@ def test_level_of_a_reported_night_is_replaced_by_the_next_measurement() -> None
     assert nights.levels == [replace(level, night="002", latest="002", is_new=False)]
 
 
-def test_every_answer_wrong_on_few_clips_is_a_change_and_one_clip_alone_is_none() -> None:
+def test_clips_and_not_samples_are_evidence() -> None:
     clips = np.repeat(np.arange(5), 40)
     names, right = np.arange(200), (np.arange(200) % 2).astype(float)
     before = ItemScores.of(names, right, clips)
     assert change_p(ItemScores.of(names, np.zeros(200), clips), before) < 1e-9
     assert change_p(ItemScores.of(names, np.where(clips == 0, 0.0, right), clips), before) > 0.1
-
-
-def test_nights_that_share_clips_give_no_evidence_by_many_samples() -> None:
     clips = np.repeat(np.arange(20), 30)
     names, right = np.arange(600), np.ones(600)
     two_clips = ItemScores.of(names, np.where(clips < 2, 0.0, right), clips)
@@ -212,7 +187,7 @@ def test_nights_that_share_clips_give_no_evidence_by_many_samples() -> None:
     assert change_p(ItemScores.of(names, two_clips.totals), ItemScores.of(names, right)) < 1e-9
 
 
-def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_added_up() -> None:
+def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_and_chance_without_an_alarm() -> None:
     nights = Nights()
     reports = [nights.night({KEY: share(150)}) for _ in range(8)]
     reports += [nights.night({KEY: share(138)}) for _ in range(8)]
@@ -221,9 +196,6 @@ def test_a_fall_too_small_for_a_night_is_reported_once_by_nights_added_up() -> N
     assert (changes[0].before, changes[0].now) == pytest.approx((0.75, 0.69))
     (back,) = nights.night({KEY: share(150)}).changes
     assert back.direction == "returned"
-
-
-def test_a_difference_as_by_chance_is_listed_without_an_alarm() -> None:
     nights = Nights()
     for _ in range(8):
         assert nights.night({KEY: share(150)}).unconfirmed == []

@@ -1,5 +1,3 @@
-"""Due pairs, and shifted numbers."""
-
 from __future__ import annotations
 
 import json
@@ -33,7 +31,7 @@ def record_first_night(history: History, spec: RunSpec) -> None:
     history.write(EARLIER, pairs, [], "")
 
 
-def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path) -> None:
+def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(str(tmp_path / "history"))
     assert [status.why for status in due_pairs(spec, history)] == ["new"]
     record_first_night(history, spec)
@@ -49,18 +47,13 @@ def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path) -> None:
     assert reasons(settings=("1-frame",)) == ["changed: cells"]
     assert reasons(models={"m": random(), "new": random()}) == ["", "new"]
     assert reasons(address="127.0.0.1:1", out=str(tmp_path / "elsewhere")) == [""]
-
-
-def test_changed_code_makes_every_pair_due(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(str(tmp_path / "history"))
     record_first_night(history, spec)
     monkeypatch.setattr("jobs.nightly.fingerprints.code_fingerprint", lambda: "other")
     assert [status.why for status in due_pairs(spec, history)] == ["changed: code"]
 
 
-def test_night_of_fewer_pairs_keeps_the_others_known(
-    spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fewer_pairs_keep_the_others_known(spec: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = History(str(tmp_path / "history"))
     two = replace(spec, models={"m": random(), "n": random(seed=2)})
     record_first_night(history, two)
@@ -68,7 +61,6 @@ def test_night_of_fewer_pairs_keeps_the_others_known(
     history.write(NOW, [other], [], "")
     steady, failed = due_pairs(two, history)
     assert (steady.why, failed.why[:9]) == ("", "changed: ")
-    assert steady.before is not None
     assert steady.before.measured == EARLIER  # so its shift is searched
     assert failed.before == other  # the newest night that had it
     monkeypatch.setattr("jobs.nightly.history.MAX_NIGHTS", 1)

@@ -1,5 +1,3 @@
-"""The summary of a night."""
-
 from __future__ import annotations
 
 from jobs.nightly.history import Pair
@@ -34,9 +32,13 @@ def test_summary_lists_gone_numbers_runs_and_costs() -> None:
     assert "| maia | m | vsv | 1-frame | all | agg&#95;acc | 0.500 | gone |" in text
     assert "| 50.0% vsv 32-frames | $1.50 |" in text
     assert "Cost: $1.50, 2.0 h of run time." in text
+    pairs = [Pair(night=NOW, model=name, benchmark="maia", state="ran") for name in ("guesses", "local")]
+    night = NightlyResult(name=NOW, pairs=pairs)
+    assert "Cost: $0.00 and 1 pair without a known price, " in summary(night, {"guesses"})
+    assert "Cost: $0.00, " in summary(night, {"guesses", "local"})
 
 
-def test_moves_show_their_values_and_the_count_of_paired_samples() -> None:
+def test_moves_show_their_values_paired_samples_and_whether_chance_may_make_them() -> None:
     key = CellKey("m", "maia", "vsv", "1-frame", "correct")
     fell = Change(key=key, direction="fell", before=0.5, now=0.4, n=1048, p=1e-6, test="paired", since=EARLIER)
     gone = Change(
@@ -46,9 +48,6 @@ def test_moves_show_their_values_and_the_count_of_paired_samples() -> None:
     row = "| maia | m | vsv | {} | correct | 0.500 | {} | {} | {} by paired | 2026-01-01 02:00 UTC |"
     assert row.format("1-frame", "**0.400** fell", "1,048 paired", "1e-06") in text
     assert row.format("all", "gone", "9", "0") in text
-
-
-def test_scores_that_differ_as_by_chance_are_listed_without_an_alarm() -> None:
     key = CellKey("m", "maia", "", "", "correct")
     change = Change(key=key, direction="fell", before=0.5, now=0.48, n=723, p=0.02, test="paired", since=EARLIER)
     night = NightlyResult(name=NOW, comparison=Comparison(unconfirmed=[change]))
@@ -57,10 +56,3 @@ def test_scores_that_differ_as_by_chance_are_listed_without_an_alarm() -> None:
     assert "| maia | m | all | all | correct | 0.500 | **0.480** fell | 723 paired | 0.02 by paired |" in text
     assert not night.has_alarm
     assert ": all well" in text
-
-
-def test_models_that_cost_nothing_are_no_pairs_without_a_price() -> None:
-    pairs = [Pair(night=NOW, model=name, benchmark="maia", state="ran") for name in ("guesses", "local")]
-    night = NightlyResult(name=NOW, pairs=pairs)
-    assert "Cost: $0.00 and 1 pair without a known price, " in summary(night, {"guesses"})
-    assert "Cost: $0.00, " in summary(night, {"guesses", "local"})

@@ -60,7 +60,7 @@ def picture(address: str) -> list[dict[str, Any]]:
     return [{"role": "user", "content": parts}]
 
 
-def test_text_roles_and_settings_are_read() -> None:
+def test_text_roles_and_settings_are_read_or_the_models() -> None:
     turns = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "A?"}]
     chat = read(messages=turns, temperature=0.5, max_tokens=7, seed=3, user="somebody", top_p=1)
     assert [(turn.role, turn.parts) for turn in chat.call.turns] == [
@@ -68,9 +68,6 @@ def test_text_roles_and_settings_are_read() -> None:
         ("user", (Text("A?"),)),
     ]
     assert chat.call.generation == Generation(max_new_tokens=7, temperature=0.5, seed=3)
-
-
-def test_settings_default_to_the_models_file_then_greedy() -> None:
     assert read().call.generation == Generation()
     model_spec = ModelSpec(engine="random", generation={"max_new_tokens": 9}, system="Short.")
     assert read(model_spec).call.generation.max_new_tokens == 9
@@ -88,10 +85,12 @@ def test_picture_keeps_its_place_in_the_text(kind: str) -> None:
     assert np.abs(chat.media[media].pixels.astype(int) - [200, 10, 30]).max() < 12
 
 
-def test_pictures_are_shrunk_to_the_models_limit() -> None:
+def test_pictures_are_shrunk_to_the_models_limit_and_counted_once() -> None:
     chat = read(ModelSpec(engine="random", limits={"max_pixels": 100}), messages=picture(uri(40, 10)))
     (frames,) = chat.media.values()
     assert frames.pixels.shape == (1, 5, 20, 3)
+    chat = read(bounds=Bounds(pixels=24), messages=2 * picture(uri()))
+    assert chat.media_bytes == 6 * 4 * 3
 
 
 @pytest.mark.parametrize(
@@ -102,11 +101,8 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"messages": [{"role": "tool", "content": "x"}]}, 400, "role"),
         ({"messages": [{"role": "user", "content": None}]}, 400, "messages.0.content: Input should be a valid array"),
         ({"messages": [{"role": "user", "content": [{"type": "video_url"}]}]}, 400, "tag 'video_url' found"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]},
-            400,
-            "image_url.image_url",
-        ),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, 400,
+         "image_url.image_url"),
         ({"stream": 7}, 400, "stream"),
         ({"stream_options": {"include_usage": True}}, 400, "only with stream: true"),
         ({"stream": True, "stream_options": {"include_obfuscation": True}}, 400, "stream_options.include_obfuscation"),
@@ -149,7 +145,7 @@ def test_pictures_are_shrunk_to_the_models_limit() -> None:
         ({"messages": picture("data:image/png;base64,AAAA")}, 400, "not a readable image"),
         ({"messages": picture(uri(9000, 9000))}, 400, "pixels"),
     ],
-)
+)  # fmt: skip
 def test_unservable_request_is_refused_with_a_reason(fields: dict[str, Any], status: int, message: str) -> None:
     with pytest.raises(BadRequestError) as caught:
         read(**fields)
@@ -182,30 +178,17 @@ def test_any_bytes_are_a_request_or_a_refusal(body: bytes) -> None:
     ("bounds", "fields", "message"),
     [
         ({"pictures": 1}, {"messages": 2 * picture(uri())}, r"2 pictures, at most 1 \(--max-pictures\)"),
-        (
-            {"pixels": 47},
-            {"messages": [*picture(uri()), *picture(uri(4, 6))]},
-            r"more than 47 pixels together \(--max-total-pixels\)",
-        ),
-        (
-            {"messages": 3},
-            {"messages": 4 * [{"role": "user", "content": "x"}]},
-            r"messages: more than 3 messages and parts of messages \(--max-messages\)",
-        ),
+        ({"pixels": 47}, {"messages": [*picture(uri()), *picture(uri(4, 6))]},
+         r"more than 47 pixels together \(--max-total-pixels\)"),
+        ({"messages": 3}, {"messages": 4 * [{"role": "user", "content": "x"}]},
+         r"messages: more than 3 messages and parts of messages \(--max-messages\)"),
         ({"messages": 2}, {"messages": picture(uri())}, r"--max-messages"),
     ],
-)
-def test_request_above_a_bound_is_refused_with_its_flag(
-    bounds: dict[str, int], fields: dict[str, Any], message: str
-) -> None:
+)  # fmt: skip
+def test_requests_above_a_bound_name_its_flag(bounds: dict[str, int], fields: dict[str, Any], message: str) -> None:
     with pytest.raises(BadRequestError, match=message) as refused:
         read(bounds=Bounds(**bounds), **fields)
     assert refused.value.status == 400
-
-
-def test_one_picture_shown_twice_counts_its_pixels_once() -> None:
-    chat = read(bounds=Bounds(pixels=24), messages=2 * picture(uri()))
-    assert chat.media_bytes == 6 * 4 * 3
 
 
 def test_body_that_would_unfold_into_millions_of_values_is_not_parsed() -> None:
@@ -214,7 +197,17 @@ def test_body_that_would_unfold_into_millions_of_values_is_not_parsed() -> None:
     assert refused.value.status == 413
 
 
-def test_streamed_reply_is_the_events_of_the_whole_one() -> None:
+def test_replies_are_whole_or_streamed_as_events() -> None:
+    answer = Answer(text="Yes", finish_reason="length", input_tokens=5, output_tokens=2, cached_tokens=1)
+    reply = completion(answer, name="m", call_id="9", created=7)
+    assert reply["choices"][0]["message"]["content"] == "Yes"
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert reply["usage"]["total_tokens"] == 7
+    status, body = error_response(Failure(type="context_length", message="too long"))
+    assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+    status, body = error_response(Failure(type="preprocess", message="the text holds an image placeholder"))
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error"), "a client must not send it again"
+    assert error_response(Failure(type="out_of_memory", message="x"))[0] == 500
     reply = completion(Answer(text="Sì", finish_reason="length", output_tokens=2), name="m", call_id="9", created=7)
     *events, end = b"".join(chunks(reply, has_usage=True)).decode().split("\n\n")[:-1]
     assert end == "data: [DONE]"
@@ -228,19 +221,6 @@ def test_streamed_reply_is_the_events_of_the_whole_one() -> None:
     assert {item["id"] for item in deltas} == {"chatcmpl-9"}
     assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], 2)
     assert "usage" not in b"".join(chunks(reply, has_usage=False)).decode()
-
-
-def test_replies() -> None:
-    answer = Answer(text="Yes", finish_reason="length", input_tokens=5, output_tokens=2, cached_tokens=1)
-    reply = completion(answer, name="m", call_id="9", created=7)
-    assert reply["choices"][0]["message"]["content"] == "Yes"
-    assert reply["choices"][0]["finish_reason"] == "length"
-    assert reply["usage"]["total_tokens"] == 7
-    status, body = error_response(Failure(type="context_length", message="too long"))
-    assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
-    status, body = error_response(Failure(type="preprocess", message="the text holds an image placeholder"))
-    assert (status, body["error"]["type"]) == (400, "invalid_request_error"), "a client must not send it again"
-    assert error_response(Failure(type="out_of_memory", message="x"))[0] == 500
 
 
 @pytest.mark.parametrize(

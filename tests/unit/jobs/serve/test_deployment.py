@@ -8,7 +8,7 @@ from ray.serve.schema import ProxyStatus, ServeStatus
 
 from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError
-from jobs.serve import deployment as serving
+from jobs.serve import run as serving
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 
@@ -60,9 +60,6 @@ def test_model_that_cannot_start_is_unavailable(monkeypatch: pytest.MonkeyPatch)
 def test_running_serve_is_not_shut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     started = Serve(monkeypatch, ServeStatus(proxies={"a": ProxyStatus.HEALTHY}))
     message = "serves nothing yet.*serve shutdown"
-    with (
-        pytest.raises(ClusterError, match=message),
-        serving.serving("m", SPEC, ClusterInfo("", 2.0, 0.0), 1.0),
-    ):
+    with pytest.raises(ClusterError, match=message), serving.serving("m", SPEC, ClusterInfo("", 2.0, 0.0), 1.0):
         pytest.fail("it is taken")
     assert not started.is_shut

@@ -35,7 +35,7 @@ def items(site: Path) -> list[dict[str, Any]]:
     return result
 
 
-def test_every_answer_is_there(site: Path) -> None:
+def test_every_answer_is_there_and_a_long_one_is_cut(site: Path) -> None:
     shown = items(site)
     answers = [answer for item in shown for answer in item["answers"]]
     assert {len(item["answers"]) for item in shown} == {2}
@@ -43,9 +43,6 @@ def test_every_answer_is_there(site: Path) -> None:
     assert {item["benchmark"] for item in shown} == {"maia"}
     assert all(item["prompt"] and item["category"] and item["media"] for item in shown)
     assert f"{len(answers)} answers" in (site / "samples.html").read_text(encoding="utf-8")
-
-
-def test_long_answer_is_cut_and_says_by_how_much(site: Path) -> None:
     text, cut = next(answer["output"] for item in items(site) for answer in item["answers"]
                      if isinstance(answer.get("output"), list))  # fmt: skip
     assert len(text) == 4_000
@@ -96,16 +93,13 @@ def test_media_are_small_copies_or_left_out(site: Path, out: str, tmp_path: Path
     assert "left_out" in str(items(tmp_path / "site")[0]["media"])
 
 
-def test_report_links_to_samples(site: Path) -> None:
+def test_report_and_leaderboard_are_linked_with_the_samples(site: Path) -> None:
     page = (site / "benchmark-maia.html").read_text(encoding="utf-8")
     assert re.search(r'href="samples\.html#benchmark=maia&amp;[^"]*sample_id=video1%2FSentiment_A', page)
     (address,) = re.findall(r'href="samples\.html#([^"]*model=[^"]*)"', page)
     facts = re.search(r'data-facts="([^"]*)"', (site / "samples.html").read_text(encoding="utf-8"))
     assert facts
     assert parse_qs(html.unescape(address))["model"][0] in json.loads(html.unescape(facts[1]))["models"]
-
-
-def test_leaderboard_is_reached_from_the_samples(site: Path) -> None:
     assert "origin" in (site / "leaderboard.csv").read_text(encoding="utf-8").partition("\n")[0].split(",")
     assert 'href="leaderboard.html"' in (site / "samples.html").read_text(encoding="utf-8")
 
@@ -163,7 +157,7 @@ def test_output_without_report_that_is_being_written_is_shown_with_notes(out: st
     assert "planned requests have no answer" in page
 
 
-def test_answers_about_data_that_are_gone_are_left_out_with_a_note(
+def test_answers_about_lost_data_are_left_out(
     maia_data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = Store(write_output(str(tmp_path / "mixed"), maia_data, ["a", "b"]))

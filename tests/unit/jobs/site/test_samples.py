@@ -18,15 +18,10 @@ def add(to: Samples, number: int, output: str, category: str = "c") -> None:
     """Add an answer."""
     planned: Any = SimpleNamespace(sample_id=f"s{number}", task="t", setting="s", variant="")
     row: Any = SimpleNamespace(
-        planned=planned,
-        sample=SimpleNamespace(sample_id=planned.sample_id, category=category, data={}),
-        prediction={"status": "ok", "output": output},
-        scores={"answer": "A"},
-        values={"correct": 1.0},
-        steps=(),
-        expected=("yes",),
-        prompt_set="",
-    )
+        planned=planned, sample=SimpleNamespace(sample_id=planned.sample_id, category=category, data={}),
+        prediction={"status": "ok", "output": output}, scores={"answer": "A"}, values={"correct": 1.0}, steps=(),
+        expected=("yes",), prompt_set="",
+    )  # fmt: skip
     entry: Any = SimpleNamespace(benchmark="b", model="m", prompts=SimpleNamespace(dataset_fingerprint="f"))
     to.add(row, entry, [])
 

@@ -10,8 +10,7 @@ from pipelines.storage.store import Store
 
 
 @pytest.mark.parametrize(
-    ("engine", "reason"),
-    [("random", "The judge accepted it, tossing a coin."), ("openai", "The judge accepted it.")],
+    ("engine", "reason"), [("random", "The judge accepted it, tossing a coin."), ("openai", "The judge accepted it.")]
 )
 def test_a_judge_that_tosses_a_coin_is_named_so(tmp_path: Path, engine: str, reason: str) -> None:
     store = Store(str(tmp_path))

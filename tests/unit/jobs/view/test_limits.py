@@ -11,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 
 from jobs.shared.auth import key_hash
-from jobs.view.app import Guard
+from jobs.view.app import CHUNK, IN_FLIGHT, Gate, Guard
 from jobs.view.index import Index
-from jobs.view.limits import CHUNK, IN_FLIGHT, Gate
 from pipelines.errors import StoreError
 
 SCOPE = {"type": "http", "method": "GET", "path": "/secret/", "headers": [(b"host", b"127.0.0.1:8001")]}
@@ -68,12 +67,9 @@ async def statuses(count: int, body: bytes = b"page") -> tuple[list[int], list[i
     return starts, sizes
 
 
-def test_requests_beyond_the_limit_are_refused_and_later_ones_answered() -> None:
+def test_requests_beyond_the_limit_are_refused_and_long_replies_leave_in_chunks() -> None:
     starts, _ = asyncio.run(statuses(IN_FLIGHT + 3))
     assert sorted(starts) == [200] * IN_FLIGHT + [503] * 3
-
-
-def test_long_reply_leaves_in_chunks() -> None:
     _, sizes = asyncio.run(statuses(1, b"x" * (2 * CHUNK + 5)))
     assert sizes == [CHUNK, CHUNK, 5]
 

@@ -1,5 +1,3 @@
-"""What the pages show of an output."""
-
 from __future__ import annotations
 
 import html
@@ -100,20 +98,19 @@ def test_models_disagree_where_some_are_right_and_some_are_wrong(client: TestCli
     assert count_of(client.get("samples?disagree=1").text) == sum(len(values) == 2 for values in by_item.values()) > 0
 
 
-def test_slowest_come_first(client: TestClient) -> None:
+def test_lists_are_sorted_and_their_pages_and_neighbours_follow(client: TestClient) -> None:
     times = [float(text) for text in re.findall(r'class="time">([\d.]+) s', client.get("samples?sort=latency").text)]
     assert max(times) == times[0] > times[-1]
-
-
-def test_pages_follow_each_other_without_overlap(client: TestClient) -> None:
     ids = [re.findall(r'class="open" href="([^"]+)"', client.get(f"samples?task=vsv&page={n}").text) for n in (1, 2)]
     assert len(ids[0]) == 50
     assert not {*ids[0]} & {*ids[1]}
-
-
-def test_page_number_beyond_the_end_shows_the_last_page(client: TestClient) -> None:
     page = client.get("samples?page=99999999").text
     assert re.search(r"Page (\d+) of \1<", page)
+    addresses = re.findall(r'class="open" href="/secret/([^"]+)"', client.get("samples?task=vsv&model=poor").text)
+    page = client.get(html.unescape(addresses[1])).text
+    before, after = (re.search(rf'rel="{rel}" href="/secret/([^"]+)"', page)[1] for rel in ("prev", "next"))
+    assert [before, after] == [addresses[0], addresses[2]]
+    assert 'rel="prev"' not in client.get(html.unescape(addresses[0])).text
 
 
 @pytest.mark.parametrize("query", ["page=-1", "page=x", "page=" + "9" * 400, "page=\u0663", "sort=1;drop", "at=%ff"])
@@ -134,7 +131,7 @@ def test_item_shows_answers_beside_each_other_with_how_they_were_read(client: Te
     assert "error" in re.findall(r'class="badge (\w+)"', page)
 
 
-def test_item_shows_the_prompt_that_was_sent_with_its_frames(client: TestClient, out: str) -> None:
+def test_item_shows_the_prompt_that_was_sent_with_its_frames_or_their_colour(client: TestClient, out: str) -> None:
     row = next(row for row in rows_of(out) if row["task"] == "oevqa")
     page = html.unescape(client.get(f"sample?{identity(row)}").text)
     assert "not what was sent" not in page
@@ -144,19 +141,8 @@ def test_item_shows_the_prompt_that_was_sent_with_its_frames(client: TestClient,
     clip = re.search(r'<video[^>]+ src="/secret/(media\?[^"]+)"', page)[1]
     response = client.get(clip, headers={"range": "bytes=0-9"})
     assert (response.status_code, len(response.content), response.headers["content-type"]) == (206, 10, "video/mp4")
-
-
-def test_generated_clip_is_described(client: TestClient, out: str) -> None:
     row = next(row for row in rows_of(out) if row["setting"] == "black-video")
     assert "clip of 32 frames of one colour: #000000" in client.get(f"sample?{identity(row)}").text
-
-
-def test_neighbours_are_those_of_the_list(client: TestClient) -> None:
-    addresses = re.findall(r'class="open" href="/secret/([^"]+)"', client.get("samples?task=vsv&model=poor").text)
-    page = client.get(html.unescape(addresses[1])).text
-    before, after = (re.search(rf'rel="{rel}" href="/secret/([^"]+)"', page)[1] for rel in ("prev", "next"))
-    assert [before, after] == [addresses[0], addresses[2]]
-    assert 'rel="prev"' not in client.get(html.unescape(addresses[0])).text
 
 
 def test_overview_shows_value_interval_and_published_rows(client: TestClient) -> None:
@@ -183,10 +169,16 @@ def test_a_line_of_people_stands_where_a_paper_has_them(opened: Any, copied: str
     assert "as published" not in page
 
 
-def test_unknown_benchmark_is_named(client: TestClient) -> None:
+def test_what_is_not_there_is_named(client: TestClient) -> None:
     response = client.get("benchmark?name=maja")
     assert response.status_code == 404
     assert "maja" in response.text
+    response = client.get("diff")
+    assert response.status_code == 404
+    assert "vlmsweep view OUT OUT" in response.text
+    response = client.get("sample?benchmark=maia&sample_id=none")
+    assert response.status_code == 404
+    assert "The outputs hold no answer to this sample.<" in response.text
 
 
 def test_words_of_the_judge_are_beside_the_answer(opened: Any, copied: str, maia_data: str) -> None:
@@ -222,12 +214,6 @@ def test_comparison_counts_changes(opened: Any, out: str, copied: str) -> None:
     assert ": 0<" in client.get("diff?change=worse").text
 
 
-def test_comparison_needs_two_outputs(client: TestClient) -> None:
-    response = client.get("diff")
-    assert response.status_code == 404
-    assert "vlmsweep view OUT OUT" in response.text
-
-
 def test_list_shows_what_each_item_asks_and_expects_with_a_thumbnail(client: TestClient, maia_data: str) -> None:
     page = html.unescape(client.get("samples?task=oevqa").text)
     sample = next(iter(Dataset.open(Store(maia_data), "maia").samples()))
@@ -251,9 +237,3 @@ def test_item_has_question_medium_and_expected_answer_before_the_answers(client:
         if row["task"] == "vsv" and row["status"] == "ok" and row["read"] and not is_right(row)
     )
     assert "Read as A, which is wrong." in client.get(f"sample?{identity(wrong)}").text
-
-
-def test_unknown_item_is_refused_without_a_promise(client: TestClient) -> None:
-    response = client.get("sample?benchmark=maia&sample_id=none")
-    assert response.status_code == 404
-    assert "The outputs hold no answer to this sample.<" in response.text

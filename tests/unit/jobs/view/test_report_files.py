@@ -53,17 +53,6 @@ def test_report_opened_as_a_file_has_no_link_of_the_viewer(reported: tuple[TestC
     assert "sample?" not in re.sub(r"<!--.*?-->", "", page)
 
 
-def test_report_s_own_style_is_allowed_and_nothing_else(reported: tuple[TestClient, str]) -> None:
-    client, _ = reported
-    response = client.get("report/0/index.html")
-    (style,) = re.findall(r"<style>(.*?)</style>", response.text, re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    (policy,) = response.headers.get_list("content-security-policy")
-    assert policy.startswith(f"default-src 'none'; img-src 'self'; style-src 'sha256-{digest}'; ")
-    assert "unsafe" not in policy
-    assert response.headers["x-content-type-options"] == "nosniff"
-
-
 @pytest.mark.parametrize(
     ("name", "kind"), [("tables/t.csv", "text/csv"), ("metrics.json", "application/json"), ("report.md", "text/plain")]
 )
@@ -76,20 +65,10 @@ def test_files_beside_the_pages_are_served_as_they_are(reported: tuple[TestClien
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "report/0/../run.json",
-        "report/0/%2e%2e/run.json",
-        "report/0/..%2frun.json",
-        "report/0/tables/..%2f..%2frun.json",
-        "report/0//etc/passwd",
-        "report/0/.hidden.json",
-        "report/0/part.parquet",
-        "report/0/no-such.html",
-        "report/0/",
-        "report/1/index.html",
-        "report/x/index.html",
-    ],
-)
+    ["report/0/../run.json", "report/0/%2e%2e/run.json", "report/0/..%2frun.json", "report/0/tables/..%2f..%2frun.json",
+     "report/0//etc/passwd", "report/0/.hidden.json", "report/0/part.parquet", "report/0/no-such.html", "report/0/",
+     "report/1/index.html", "report/x/index.html"],
+)  # fmt: skip
 def test_nothing_outside_the_report_is_served(reported: tuple[TestClient, str], path: str) -> None:
     client, out = reported
     for name in (".hidden.json", "part.parquet"):
@@ -109,9 +88,17 @@ def test_link_out_of_the_report_s_folder_is_not_followed(reported: tuple[TestCli
     assert "leads out of the report" in html.unescape(response.text)
 
 
-def test_report_needs_the_key(reported: tuple[TestClient, str]) -> None:
+def test_report_needs_the_key_and_is_allowed_its_own_style_alone(reported: tuple[TestClient, str]) -> None:
     client, _ = reported
     assert client.get("http://127.0.0.1/wrong/report/0/index.html").status_code == 404
+    client, _ = reported
+    response = client.get("report/0/index.html")
+    (style,) = re.findall(r"<style>(.*?)</style>", response.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    (policy,) = response.headers.get_list("content-security-policy")
+    assert policy.startswith(f"default-src 'none'; img-src 'self'; style-src 'sha256-{digest}'; ")
+    assert "unsafe" not in policy
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 def test_text_of_a_model_is_no_link(copied: str, opened: Open) -> None:

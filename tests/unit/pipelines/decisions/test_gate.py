@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jobs.analysis.render import show_gate
+from jobs.shared.render import show_gate
 from pipelines.decisions.evidence import Evidence
 from pipelines.decisions.gate import Claim, LineResult, decide, gate
 from pipelines.decisions.paired_gap import ScoredEntry, paired_gap

@@ -1,5 +1,3 @@
-"""Canonical data: fingerprints and stored paths."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -21,14 +19,11 @@ SAMPLE = Sample(
 )
 
 
-def test_fingerprint_is_independent_of_the_order_and_depends_on_content() -> None:
+def test_fingerprint_and_shard_depend_on_content_alone(tmp_path: Path) -> None:
     other = replace(SAMPLE, sample_id="s2")
     assert fingerprint([SAMPLE, other]) == fingerprint([other, SAMPLE])
     assert fingerprint([SAMPLE]) != fingerprint([replace(SAMPLE, data={"text": "caffe"})])
     assert fingerprint([SAMPLE]) != fingerprint([replace(SAMPLE, media=(replace(PICTURE, sha256="b" * 64),))])
-
-
-def test_shard_records_its_rows_and_hash(tmp_path: Path) -> None:
     info = write_shard(Store(str(tmp_path)), "samples/part.parquet", [SAMPLE])
     assert (info.path, info.rows, len(info.sha256)) == ("samples/part.parquet", 1, 64)
     assert media_path(PICTURE) == f"media/{'a' * 64}.png"

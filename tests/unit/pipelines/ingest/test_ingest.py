@@ -59,10 +59,12 @@ def test_fingerprint_depends_on_content_only(source: Path, tmp_path: Path) -> No
     assert len(Store(str(tmp_path / "data")).list("maia/samples")) == 1
 
 
-def test_dangling_links_and_unknown_files_are_ignored(source: Path, tmp_path: Path) -> None:
+def test_dangling_links_are_ignored_and_impossible_names_reject_their_rows(source: Path, tmp_path: Path) -> None:
     (source / "readme.txt").symlink_to("/nonexistent")
     (source / "videos" / "9.mp4").symlink_to("/nonexistent")
     assert read(source, tmp_path).manifest.samples == 48
+    rewrite(source, lambda raw: raw[1].update(video="video" + "9" * 400))
+    assert read(source, tmp_path).manifest.samples == 24
 
 
 @pytest.mark.parametrize("content", ["folder", "empty", "picture", "text", "link"])
@@ -85,12 +87,7 @@ def test_invalid_clip_rejects_its_own_questions(source: Path, tmp_path: Path, co
     assert all("/tmp" not in row.reason.replace(str(source), "") for row in result.rejections)
 
 
-def test_impossible_file_name_rejects_its_own_questions(source: Path, tmp_path: Path) -> None:
-    rewrite(source, lambda raw: raw[1].update(video="video" + "9" * 400))
-    assert read(source, tmp_path).manifest.samples == 24
-
-
-def test_half_surrogate_pairs_are_rejected_and_listed(source: Path, tmp_path: Path) -> None:
+def test_half_surrogate_pairs_and_second_rows_of_an_id_are_rejected_and_listed(source: Path, tmp_path: Path) -> None:
     def change(raw: list[dict[str, Any]]) -> None:
         raw[0]["question_categories_A"][0]["category"] = "abc\ud800"
         raw[0]["question_categories_A"][1]["question"] = "Che \ud800 cosa?"
@@ -102,9 +99,6 @@ def test_half_surrogate_pairs_are_rejected_and_listed(source: Path, tmp_path: Pa
     assert "abc" in json.loads(lines[0])["item"]
     assert "question" in json.loads(lines[1])["reason"]
     assert len(lines) == 2
-
-
-def test_second_row_of_an_id_is_rejected(source: Path, tmp_path: Path) -> None:
     rewrite(source, lambda raw: raw[0]["question_categories_A"].append(question(1, "Sentiment_A")))
     result = read(source, tmp_path)
     assert result.manifest.samples == 48

@@ -13,9 +13,7 @@ from tests.support.mutated_sources import ingest_damaged
 
 @pytest.mark.parametrize("name", benchmark_names())
 @pytest.mark.parametrize("count", [500, pytest.param(2000, marks=pytest.mark.full)])
-def test_damaged_row_rejects_itself_only(
-    name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_row_rejects_itself(name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def connect(_: socket.socket, address: object) -> None:
         raise AssertionError(f"a row made ingest connect to {address}")
 

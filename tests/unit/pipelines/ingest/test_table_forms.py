@@ -29,15 +29,10 @@ def picture(colour: str) -> bytes:
 
 
 ROWS = [
-    {
-        "id": f"q{number}",
-        "image": {"bytes": picture(colour), "path": f"{colour}.png"},
-        "question": "Which colour?",
-        "options": COLOURS,
-        "answer": colour,
-    }
+    {"id": f"q{number}", "image": {"bytes": picture(colour), "path": f"{colour}.png"}, "question": "Which colour?",
+     "options": COLOURS, "answer": colour}
     for number, colour in enumerate(COLOURS)
-]
+]  # fmt: skip
 
 
 def ingest(folder: Path, source: str, **options: Any) -> IngestResult:
@@ -84,12 +79,10 @@ def test_of_saved_splits_one_is_read_as_of_the_hubs_folders(tmp_path: Path) -> N
         ('{"_data_files": [7]}', r"no list `_data_files`"),
         ('{"_data_files": [{"filename": "x.arrow"}]}', r"saved/x\.arrow: no such file, though state\.json names it"),
         ('{"_data_files": [{"filename": "../x.arrow"}]}', r"no such file"),
-        (
-            '{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_data_files": [{}]}',
-            "flatten_indices",
-        ),
+        ('{"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_indices_data_files": [{}]}',
+         "flatten_indices"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_state_is_one_sentence(tmp_path: Path, state: str, message: str) -> None:
     save_to_disk(tmp_path / "saved", ROWS)
     (tmp_path / "saved" / "state.json").write_text(state)
@@ -97,15 +90,12 @@ def test_a_damaged_state_is_one_sentence(tmp_path: Path, state: str, message: st
         ingest(tmp_path, "saved")
 
 
-def test_a_state_of_another_program_is_no_saved_data_set(tmp_path: Path) -> None:
+def test_states_of_another_program_and_splits_without_their_folder_are_named(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "q.csv").write_text("question,answer\nx,red\n")
     (tmp_path / "mine" / "state.json").write_text('{"window": 3}')
     with pytest.raises(SourceError, match=r"several tables: q\.csv, state\.json; name one"):
         ingest(tmp_path, "mine")
-
-
-def test_splits_without_their_folder_are_named(tmp_path: Path) -> None:
     save_splits(tmp_path / "saved", {"test": ROWS})
     (tmp_path / "saved" / "dataset_dict.json").write_text('{"splits": ["validation"]}')
     with pytest.raises(SourceError, match=r"validation/state\.json: no such file; copy the whole folder"):
@@ -222,13 +212,10 @@ def test_llavas_conversations_are_read_with_earlier_turns_as_text(tmp_path: Path
     reply = {"from": "gpt", "value": "red"}
     rows: list[dict[str, Any]] = [
         {"id": "a", "image": "red.png", "conversations": [first, reply]},
-        {
-            "id": "b",
-            "image": "red.png",
-            "conversations": [first, reply, {"from": "human", "value": "Sure?"}, {"from": "gpt", "value": "yes"}],
-        },
+        {"id": "b", "image": "red.png",
+         "conversations": [first, reply, {"from": "human", "value": "Sure?"}, {"from": "gpt", "value": "yes"}]},
         {"id": "c", "conversations": [first, reply]},
-    ]
+    ]  # fmt: skip
     (tmp_path / "llava.json").write_text(json.dumps(rows))
     result = ingest(tmp_path, "llava.json")
     assert [sample.data["question"] for sample in samples(tmp_path)] == [
@@ -241,7 +228,7 @@ def test_llavas_conversations_are_read_with_earlier_turns_as_text(tmp_path: Path
     assert "the question holds <image> or <video>, and the row has no picture or clip" in rejection.reason
 
 
-def test_a_table_with_answers_keeps_its_columns(tmp_path: Path) -> None:
+def test_a_table_with_answers_keeps_its_columns_and_one_of_prompts_and_conversations_asks_which(tmp_path: Path) -> None:
     row = {"question": "Which?", "answer": "red", "messages": [{"role": "user", "content": "x"}]}
     (tmp_path / "q.jsonl").write_text(lines([row]))
     ingest(tmp_path, "q.jsonl")
@@ -249,9 +236,6 @@ def test_a_table_with_answers_keeps_its_columns(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text(lines([{"messages": row["messages"]}]))
     with pytest.raises(SourceError, match=r"no row could be read; line 1: the last turn of messages is the user's"):
         ingest(tmp_path, "bad.jsonl")
-
-
-def test_a_table_of_prompts_and_conversations_asks_which(tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "Which?"}, {"role": "assistant", "content": "red"}]
     (tmp_path / "q.jsonl").write_text(lines([{"prompt": "Which?", "messages": turns}]))
     with pytest.raises(SourceError, match="2 columns may be the question: question, prompt; name the right one"):

@@ -25,19 +25,8 @@ ROWS = 12
 COLUMNS = ColumnsFile(columns={"media": ("picture", "images")}, media_optional=True)
 Row = dict[str, Any]
 WORDS = (
-    "red",
-    "Où?",
-    "a, b",
-    'say "no"',
-    "x;y",
-    "<b>bold</b>",
-    "two\nlines",
-    "日本",
-    "tab\there",
-    "",
-    "=1+1",
-    "'quoted'",
-)
+    "red", "Où?", "a, b", 'say "no"', "x;y", "<b>bold</b>", "two\nlines", "日本", "tab\there", "", "=1+1", "'quoted'",
+)  # fmt: skip
 
 
 def good_row(rng: Random, number: int) -> Row:
@@ -55,25 +44,19 @@ def serialized(row: Row, ending: str) -> str:
 
 
 VALUES: tuple[Callable[[Row], Row], ...] = (
-    lambda row: {**row, "answer": "E"},
-    lambda row: {**row, "answer": "nothing of these"},
-    lambda row: {**row, "answer": ""},
-    lambda row: {**row, "question": "  "},
-    lambda row: {**row, "B": "", "answer": "B"},
-    lambda row: {**row, "id": "x" * 600},
-    lambda row: {**row, "answer": "17"},
-    lambda row: {name: value for name, value in row.items() if name != "answer"},
-)
+    lambda row: {**row, "answer": "E"}, lambda row: {**row, "answer": "nothing of these"},
+    lambda row: {**row, "answer": ""}, lambda row: {**row, "question": "  "},
+    lambda row: {**row, "B": "", "answer": "B"}, lambda row: {**row, "id": "x" * 600},
+    lambda row: {**row, "answer": "17"}, lambda row: {name: value for name, value in row.items() if name != "answer"},
+)  # fmt: skip
 TEXTS: tuple[Callable[[bytes, bytes], bytes], ...] = (
     lambda line, _sign: line + b" \xff\xfe",
     lambda line, sign: b"".join(line.split(b"\n")) + sign + b"more" + sign,
 )
 JSON_TEXTS: tuple[Callable[[bytes, bytes], bytes], ...] = (
-    lambda line, _sign: line[: len(line) // 2],
-    lambda line, _sign: b"[" + line + b"]",
-    lambda line, _sign: line.replace(b'"question"', b'"question\xff"'),
-    lambda line, _sign: line + line,
-)
+    lambda line, _sign: line[: len(line) // 2], lambda line, _sign: b"[" + line + b"]",
+    lambda line, _sign: line.replace(b'"question"', b'"question\xff"'), lambda line, _sign: line + line,
+)  # fmt: skip
 
 
 def damaged_file(number: int) -> tuple[str, bytes, set[str]]:

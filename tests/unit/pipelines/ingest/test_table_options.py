@@ -33,9 +33,7 @@ def test_answers_name_options_by_index_text_or_letter(tmp_path: Path, answers: l
         (["one", "two", "three", "four"], ["0", "1", "2"], [0, 1, 2]),  # an index is no number word
     ],
 )
-def test_digits_are_texts_where_most_are_an_option(
-    tmp_path: Path, options: list[Any], answers: list[Any], golds: list[int]
-) -> None:
+def test_digits_are_option_texts(tmp_path: Path, options: list[Any], answers: list[Any], golds: list[int]) -> None:
     rows = [{"question": "x", "choices": options, "answer": answer} for answer in answers]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
@@ -46,17 +44,12 @@ def test_digits_are_texts_where_most_are_an_option(
     ("answers", "golds", "notice"),
     [
         ([3, 2, 4], [0, 1, 2], "digits of answers are read as texts of options, as 3 of 3 are, not as indices"),
-        (
-            [1, 2, 4],
-            [0, 1, 3],
-            "some equal the number of options; 2 of 3 are also the text of an option, and not read so",
-        ),
+        ([1, 2, 4], [0, 1, 3],
+         "some equal the number of options; 2 of 3 are also the text of an option, and not read so"),
         ([1, 1, 2], [1, 1, 2], "though none is 0; 1 of 3 are also the text of an option, and not read so"),
     ],
-)
-def test_which_reading_of_digits_was_taken_is_said(
-    tmp_path: Path, answers: list[int], golds: list[int], notice: str
-) -> None:
+)  # fmt: skip
+def test_the_reading_of_digits_is_said(tmp_path: Path, answers: list[int], golds: list[int], notice: str) -> None:
     rows = [{"question": "x", "choices": ["3", "2", "4", "7"], "answer": answer} for answer in answers]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [sample.data["gold"] for sample in samples(tmp_path)] == golds
@@ -101,18 +94,18 @@ def test_labels_beside_options_are_as_many_and_different(tmp_path: Path, labels:
         ingest(tmp_path, "q.jsonl", json.dumps(row))
 
 
-def test_a_map_of_parquet_holds_options_by_their_letters(tmp_path: Path) -> None:
+def test_options_of_maps_and_objects_stand_by_their_letters_unless_one_is_left_out_or_recurs(tmp_path: Path) -> None:
     options = pa.array([[("B", "dog"), ("A", "cat")]], pa.map_(pa.string(), pa.string()))
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"question": ["x"], "options": options, "answer": ["B"]}), sink)
     ingest(tmp_path, "q.parquet", sink.getvalue().to_pybytes())
     assert [(sample.data["options"], sample.data["gold"]) for sample in samples(tmp_path)] == [(["cat", "dog"], 1)]
-
-
-def test_a_letter_left_out_of_an_object_shifts_no_option(tmp_path: Path) -> None:
     rows = [{"question": "x", "options": {"A": "a", "B": "b"} | more, "answer": "A"} for more in ({}, {"D": "d"})]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert [rejection.reason for rejection in result.rejections] == ["option C is empty, and a later one is not"]
+    row = {"question": "q", "options": {"b": "x", "a": "y", "A": "z"}, "answer": "y"}
+    ingest(tmp_path, "q.jsonl", json.dumps(row), kind="choice")
+    assert [sample.data["options"] for sample in samples(tmp_path)] == [["x", "y", "z"]]
 
 
 @pytest.mark.parametrize(
@@ -156,9 +149,7 @@ def test_json_text_of_a_list_with_one_reference_is_an_answer_of_a_choice(tmp_pat
     ("options", "answer", "gold"),
     [(["A. -3", "B. 3"], "3", 1), (["A. 5.5", "B. -5.5"], "-5.5", 1), (["A. the dog", "B. dog"], "dog", 1)],
 )
-def test_option_of_an_answer_is_looked_for_without_letters_first(
-    tmp_path: Path, options: list[str], answer: str, gold: int
-) -> None:
+def test_answers_are_options_without_letters_first(tmp_path: Path, options: list[str], answer: str, gold: int) -> None:
     row = {"question": "Which?", "options": options, "answer": answer}
     digits = {"question": "So?", "options": ["3", "4"], "answer": "3"}  # digits are texts in this file
     ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, [row, digits])), kind="choice")
@@ -172,12 +163,6 @@ def test_indices_count_from_one_where_the_last_has_the_number_of_options(tmp_pat
     assert [sample.data["gold"] for sample in samples(tmp_path)] == [0, 1, 3]
 
 
-def test_options_of_an_object_whose_letters_recur_stand_as_written(tmp_path: Path) -> None:
-    row = {"question": "q", "options": {"b": "x", "a": "y", "A": "z"}, "answer": "y"}
-    ingest(tmp_path, "q.jsonl", json.dumps(row), kind="choice")
-    assert [sample.data["options"] for sample in samples(tmp_path)] == [["x", "y", "z"]]
-
-
 @pytest.mark.parametrize(
     "options", ["['cat', 'dog']", "array(['cat', 'dog'], dtype=object)", "{'A': 'cat', 'B': 'dog'}", "A. cat\nB. dog"]
 )
@@ -189,12 +174,9 @@ def test_options_as_python_prints_them(tmp_path: Path, options: str) -> None:
     assert [(sample.data["options"], sample.data["gold"]) for sample in samples(tmp_path)] == [(["cat", "dog"], 1)] * 5
 
 
-def test_answers_as_python_lists_are_references(tmp_path: Path) -> None:
+def test_python_lists_are_references_and_broken_ones_are_rejected(tmp_path: Path) -> None:
     ingest(tmp_path, "q.csv", "question,answer\nx,\"['red', 'crimson']\"\ny,['blue']\n")
     assert [sample.data["answers"] for sample in samples(tmp_path)] == [["red", "crimson"], ["blue"]]
-
-
-def test_options_of_an_unknown_form_and_broken_lists_are_rejected_with_the_forms(tmp_path: Path) -> None:
     rows = [{"question": "x", "options": text, "answer": "A"} for text in ("['cat', 'dog']", "cat;dog", "['cat', dog]")]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert (result.manifest.samples, result.manifest.rejected) == (1, 2)
@@ -210,15 +192,12 @@ def test_equal_options_are_an_error_unless_their_rows_are_to_be_rejected(tmp_pat
     assert [sample.data["options"] for sample in samples(tmp_path)] == [["one", "two", "three"], ["C", "C++", "c"]]
 
 
-def test_a_column_that_repeats_its_ids_holds_none(tmp_path: Path) -> None:
+def test_repeated_ids_are_rejected_one_by_one_unless_most_repeat(tmp_path: Path) -> None:
     text = "id,question,answer\n" + "".join(f"{number // 2},q{number},yes\n" for number in range(8))
     with pytest.raises(SourceError, match=r"column 'id' holds no ids: 4 of 8 rows repeat one, first q\.csv, line 3, 0"):
         ingest(tmp_path, "q.csv", text)
     result = ingest(tmp_path, "q.csv", text, columns=ColumnsFile(ignore=("id",)))
     assert (result.manifest.samples, result.manifest.rejected) == (8, 0)
-
-
-def test_few_repeated_ids_are_rejected_one_by_one(tmp_path: Path) -> None:
     text = "id,question,answer\n" + "".join(f"{max(number, 1)},q{number},yes\n" for number in range(100))
     result = ingest(tmp_path, "q.csv", text)
     assert (result.manifest.samples, result.manifest.rejected) == (99, 1)

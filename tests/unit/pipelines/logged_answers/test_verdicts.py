@@ -1,5 +1,3 @@
-"""How a logged verdict differs from ours."""
-
 from __future__ import annotations
 
 import pytest
@@ -30,14 +28,11 @@ def test_difference_is_named(ours: tuple, logged: tuple, kind: str | None) -> No
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [
-        *((text, 1.0) for text in ("C", "True", True, 1, "1", "1.0", "correct")),
-        *((text, 0.0) for text in ("I", "N", "false", False, 0, "0.0")),
-        *((text, None) for text in (None, "", "yes", 2, -0.1, float("nan"), "nan", 10**400, [1], {"score": 1}, "A")),
-        ("P", 0.5),
-        (0.25, 0.25),
-    ],
-)
+    [*((text, 1.0) for text in ("C", "True", True, 1, "1", "1.0", "correct")),
+     *((text, 0.0) for text in ("I", "N", "false", False, 0, "0.0")),
+     *((text, None) for text in (None, "", "yes", 2, -0.1, float("nan"), "nan", 10**400, [1], {"score": 1}, "A")),
+     ("P", 0.5), (0.25, 0.25)],
+)  # fmt: skip
 def test_values_that_are_verdicts(value: object, expected: float | None) -> None:
     assert verdict(value) == expected
 

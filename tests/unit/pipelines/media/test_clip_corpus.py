@@ -20,14 +20,8 @@ CHECKED = 32
 
 
 USUAL = {
-    "h264-open-gop.mp4",
-    "h264-cut-7.mp4",
-    "h264-turned-90.mp4",
-    "h264-gap.mp4",
-    "h264.ts",
-    "hevc-cut.mp4",
-    "vp9.webm",
-}
+    "h264-open-gop.mp4", "h264-cut-7.mp4", "h264-turned-90.mp4", "h264-gap.mp4", "h264.ts", "hevc-cut.mp4", "vp9.webm",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

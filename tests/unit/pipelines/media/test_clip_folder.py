@@ -72,9 +72,7 @@ def test_clip_is_decoded_once_and_returned_unchanged(folder: str, decode: Counte
         ((None, 50, 50), 2),
     ],
 )
-def test_limits_that_leave_a_clip_as_it_is_share_it(
-    folder: str, decode: Counter, limits: tuple[int | None, ...], decoded: int
-) -> None:
+def test_harmless_limits_share_it(folder: str, decode: Counter, limits: tuple[int | None, ...], decoded: int) -> None:
     for limit in limits:
         ClipFolder(folder).fetch(CLIP, limit, decode)
     assert decode.decoded == decoded
@@ -140,9 +138,7 @@ def test_trouble_with_the_disk_is_logged_once_and_costs_no_clip(
     assert not list(tmp_path.rglob("*.part"))
 
 
-def test_decoding_process_that_hangs_is_not_waited_for(
-    folder: str, decode: Counter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_decoding_that_hangs_is_not_waited_for(folder: str, decode: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clip_folder, "LOCK_S", 0.05)
     inside, end = threading.Event(), threading.Event()
 

@@ -20,15 +20,12 @@ def recording_decoder(decoded: list[str], key: str, size: int = 10) -> Callable[
     return decode
 
 
-def test_cache_evicts_the_least_recently_used_medium() -> None:
+def test_cache_evicts_the_least_recently_used_medium_and_holds_an_oversized_one_alone() -> None:
     decoded: list[str] = []
     cache = RecentFrames(max_bytes=3 * 30)
     for key in ("a", "b", "a", "c", "a", "d", "a", "b"):
         cache.fetch(key, recording_decoder(decoded, key))
     assert decoded == ["a", "b", "c", "d", "b"]
-
-
-def test_cache_holds_an_oversized_medium_alone() -> None:
     decoded: list[str] = []
     cache = RecentFrames(max_bytes=10)
     for key in ("a", "a", "b", "b"):

@@ -1,5 +1,3 @@
-"""Detection of video containers and playlists."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -22,12 +22,9 @@ from transformers import (
 POSITIONS = 40  # short, so that truncation is met
 N_LAYERS = 3
 SIZES = {
-    "hidden_size": 32,
-    "num_hidden_layers": N_LAYERS,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
+    "hidden_size": 32, "num_hidden_layers": N_LAYERS, "num_attention_heads": 4, "intermediate_size": 48,
     "max_position_embeddings": POSITIONS,
-}
+}  # fmt: skip
 LETTERS = string.ascii_letters + string.digits + string.punctuation + "àèéìòù"
 SYLLABLES = ["the", "in", "on", "lo", "se", "do", "or", "ca", "ne", "il", "ing"]
 
@@ -108,28 +105,16 @@ def make_encoder(folder: Path, family: str) -> Path:
         specials = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
         (folder / "tokenizer_config.json").write_text('{"model_max_length": 40}')
         config = DebertaConfig(
-            vocab_size=_write_byte_level(folder, specials),
-            pad_token_id=1,
-            type_vocab_size=0,
-            relative_attention=True,
-            max_relative_positions=-1,
-            position_biased_input=False,
-            pos_att_type=["c2p", "p2c"],
-            **SIZES,
-        )
+            vocab_size=_write_byte_level(folder, specials), pad_token_id=1, type_vocab_size=0, relative_attention=True,
+            max_relative_positions=-1, position_biased_input=False, pos_att_type=["c2p", "p2c"], **SIZES,
+        )  # fmt: skip
     else:
         (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "model_max_length": 40}')
         config = DebertaV2Config(
-            vocab_size=_write_sentence_pieces(folder),
-            type_vocab_size=0,
-            relative_attention=True,
-            position_buckets=8,
-            norm_rel_ebd="layer_norm",
-            share_att_key=True,
-            position_biased_input=False,
-            pos_att_type=["c2p", "p2c"],
+            vocab_size=_write_sentence_pieces(folder), type_vocab_size=0, relative_attention=True, position_buckets=8,
+            norm_rel_ebd="layer_norm", share_att_key=True, position_biased_input=False, pos_att_type=["c2p", "p2c"],
             **SIZES,
-        )
+        )  # fmt: skip
     model = AutoModel.from_config(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -153,17 +138,10 @@ def make_bleurt(folder: Path) -> Path:
     tensors = {name: by_formula(name, shape) for name, shape in ported.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     config = {
-        "model_type": "bleurt",
-        "architectures": ["BleurtForSequenceClassification"],
-        "vocab_size": vocab_size,
-        "embedding_size": 16,
-        "hidden_act": "gelu",
-        "type_vocab_size": 2,
-        "layer_norm_eps": 1e-12,
-        "pad_token_id": 0,
-        "num_labels": 1,
-        **SIZES,
-    }
+        "model_type": "bleurt", "architectures": ["BleurtForSequenceClassification"], "vocab_size": vocab_size,
+        "embedding_size": 16, "hidden_act": "gelu", "type_vocab_size": 2, "layer_norm_eps": 1e-12, "pad_token_id": 0,
+        "num_labels": 1, **SIZES,
+    }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": false, "model_max_length": 40}')
     return folder

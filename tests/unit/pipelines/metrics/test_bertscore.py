@@ -75,15 +75,16 @@ def test_bertscore_encodes_equal_texts_once(encoder: Encoder, monkeypatch: pytes
     assert scores[0] == scores[1]
 
 
-def test_bertscore_of_equal_texts_is_one(encoder: Encoder) -> None:
+def test_scores_are_symmetric_one_of_equal_texts_and_as_many_as_pairs(encoder: Encoder) -> None:
     score = BertScorer(str(encoder("roberta")), 2).score([" the dog "], ["the dog"])[0]
     assert score == pytest.approx(1.0, abs=1e-6)
-
-
-def test_swapped_sides_have_the_same_score(encoder: Encoder) -> None:
     scorer = BertScorer(str(encoder("bert")), 2)
     forward, backward = scorer.score(["the lion", "the dog in the lane"], ["the dog in the lane", "the lion"])
     assert forward == pytest.approx(backward, abs=1e-6)
+    scorer = BertScorer(str(encoder("bert")), 2)
+    with pytest.raises(ValueError, match="1 candidates but 0 references"):
+        scorer.score(["a"], [])
+    assert BertScorer(str(encoder("bert")), 2).score([], []) == []
 
 
 @pytest.mark.parametrize(
@@ -107,21 +108,18 @@ def test_long_texts_are_truncated_at_the_limit(encoder: Encoder, tmp_path: Path)
             assert [len(ids) for ids in scorer._encoder.tokens([longer])] == [40]
 
 
-def test_default_layers_are_those_of_the_package() -> None:
+def test_default_layers_are_those_of_the_package_and_others_are_given(encoder: Encoder) -> None:
     assert DEFAULT_LAYERS["bert-base-multilingual-cased"] == 9
     assert DEFAULT_LAYERS["roberta-large"] == 17
     assert DEFAULT_LAYERS["microsoft/deberta-xlarge-mnli"] == 40
+    with pytest.raises(UsageError, match="give one"):
+        BertScorer(str(encoder("bert")))
 
 
 @pytest.mark.parametrize("layer", [-1, 4])
 def test_missing_layer_is_refused(encoder: Encoder, layer: int) -> None:
     with pytest.raises(UsageError, match="it has 3"):
         BertScorer(str(encoder("bert")), layer)
-
-
-def test_unknown_model_needs_a_layer(encoder: Encoder) -> None:
-    with pytest.raises(UsageError, match="give one"):
-        BertScorer(str(encoder("bert")))
 
 
 def test_unused_layers_are_dropped(encoder: Encoder) -> None:
@@ -143,16 +141,6 @@ def test_half_precision_checkpoint_runs_in_float32(encoder: Encoder, tmp_path: P
     assert {weight.dtype for weight in scorer._encoder._encoder.parameters()} == {torch.float32}
 
 
-def test_different_lengths_are_refused(encoder: Encoder) -> None:
-    scorer = BertScorer(str(encoder("bert")), 2)
-    with pytest.raises(ValueError, match="1 candidates but 0 references"):
-        scorer.score(["a"], [])
-
-
-def test_bertscore_of_no_pairs_is_empty(encoder: Encoder) -> None:
-    assert BertScorer(str(encoder("bert")), 2).score([], []) == []
-
-
 @pytest.mark.parametrize("family", ["distilbert", "modernbert"])
 def test_layers_of_other_architectures_are_found(encoder: Encoder, tmp_path: Path, family: str) -> None:
     import bert_score
@@ -163,14 +151,10 @@ def test_layers_of_other_architectures_are_found(encoder: Encoder, tmp_path: Pat
     configs: dict[str, Any] = {
         "distilbert": DistilBertConfig(vocab_size=300, dim=32, n_layers=3, n_heads=4, hidden_dim=48),
         "modernbert": ModernBertConfig(
-            vocab_size=300,
-            hidden_size=32,
-            num_hidden_layers=3,
-            num_attention_heads=4,
-            intermediate_size=48,
+            vocab_size=300, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48,
             pad_token_id=0,
         ),
-    }
+    }  # fmt: skip
     AutoTokenizer.from_pretrained(encoder("bert")).save_pretrained(folder)
     AutoModel.from_config(configs[family]).save_pretrained(folder)
     package = bert_score.score(
@@ -180,24 +164,17 @@ def test_layers_of_other_architectures_are_found(encoder: Encoder, tmp_path: Pat
     assert ours == pytest.approx(package[2].tolist(), abs=1e-5)
 
 
-def test_encoder_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
+def test_checkpoints_of_other_kinds_are_refused(tmp_path: Path, encoder: Encoder) -> None:
     from transformers import BartConfig, BartModel
 
     folder = shutil.copytree(encoder("roberta"), tmp_path / "bart")
     config = BartConfig(
-        vocab_size=300,
-        d_model=8,
-        encoder_layers=1,
-        decoder_layers=1,
-        encoder_attention_heads=1,
+        vocab_size=300, d_model=8, encoder_layers=1, decoder_layers=1, encoder_attention_heads=1,
         decoder_attention_heads=1,
-    )
+    )  # fmt: skip
     BartModel(config).save_pretrained(folder)
     with pytest.raises(ScorerUnavailableError, match="has a decoder"):
         BertScorer(str(folder), 1)
-
-
-def test_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
     from transformers import GPT2Config, GPT2Model
 
     folder = shutil.copytree(encoder("roberta"), tmp_path / "gpt2")
@@ -205,9 +182,6 @@ def test_decoder_is_refused(tmp_path: Path, encoder: Encoder) -> None:
     GPT2Model(GPT2Config(vocab_size=280, n_embd=8, n_layer=1, n_head=1)).save_pretrained(folder)
     with pytest.raises(ScorerUnavailableError, match="names of its layers are unknown"):
         BertScorer(str(folder), 1)
-
-
-def test_tokenizer_without_padding_is_refused(tmp_path: Path, encoder: Encoder) -> None:
     folder = shutil.copytree(encoder("bert"), tmp_path / "unpadded")
     (folder / "tokenizer_config.json").write_text('{"pad_token": null}')
     with pytest.raises(ScorerUnavailableError, match="no padding token"):

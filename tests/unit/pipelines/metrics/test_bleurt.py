@@ -22,12 +22,16 @@ def test_bleurt_equals_the_port_golden_values(bleurt_checkpoint: Path, batch_siz
     assert scores == pytest.approx([row["expected"] for row in ROWS], abs=1e-5)
 
 
-def test_bleurt_depends_on_the_order_of_a_pair(bleurt_checkpoint: Path) -> None:
+def test_pairs_are_as_many_on_both_sides_and_have_an_order(bleurt_checkpoint: Path) -> None:
     forward, backward = BleurtScorer(str(bleurt_checkpoint)).score(["the dog", "a lion"], ["a lion", "the dog"])
     assert forward != pytest.approx(backward, abs=1e-3)
+    scorer = BleurtScorer(str(bleurt_checkpoint))
+    assert scorer.score([], []) == []
+    with pytest.raises(ValueError, match="1 references but 0 candidates"):
+        scorer.score(["a"], [])
 
 
-def test_pairs_are_truncated_at_the_limit(bleurt_checkpoint: Path) -> None:
+def test_pairs_are_truncated_at_the_limit_and_special_tokens_in_them_are_text(bleurt_checkpoint: Path) -> None:
     scorer = BleurtScorer(str(bleurt_checkpoint))
     ids, boundary = scorer._encode("the", "the")
     assert (ids, boundary) == ([2, 5, 3, 5, 3], 3)
@@ -36,9 +40,6 @@ def test_pairs_are_truncated_at_the_limit(bleurt_checkpoint: Path) -> None:
     assert (len(ids), boundary) == (40, 3)
     ids, boundary = scorer._encode("z" * 99, "z" * 99)
     assert (len(ids), boundary) == (40, 2 + 19)
-
-
-def test_special_tokens_in_an_answer_are_text(bleurt_checkpoint: Path) -> None:
     ids, _ = BleurtScorer(str(bleurt_checkpoint))._encode("the", "[SEP] [CLS]")
     assert ids.count(3) == 2
     assert ids.count(2) == 1
@@ -58,13 +59,6 @@ def test_bleurt_scores_equal_pairs_once(bleurt_checkpoint: Path, monkeypatch: py
     assert scores[0] == scores[2] != scores[1]
 
 
-def test_different_lengths_are_refused(bleurt_checkpoint: Path) -> None:
-    scorer = BleurtScorer(str(bleurt_checkpoint))
-    assert scorer.score([], []) == []
-    with pytest.raises(ValueError, match="1 references but 0 candidates"):
-        scorer.score(["a"], [])
-
-
 @pytest.mark.parametrize("change", [{"model_type": "bert"}, {"embedding_size": None}])
 def test_other_checkpoint_is_refused(bleurt_checkpoint: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "other")
@@ -74,23 +68,11 @@ def test_other_checkpoint_is_refused(bleurt_checkpoint: Path, tmp_path: Path, ch
         BleurtScorer(str(folder))
 
 
-def test_directory_without_configuration_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
+def test_checkpoint_that_lacks_a_part_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "bare")
     (folder / "config.json").unlink()
     with pytest.raises(ScorerUnavailableError, match="not a BLEURT-20"):
         BleurtScorer(str(folder))
-
-
-@pytest.mark.parametrize("missing", ["spm.model", "model.safetensors"])
-def test_error_names_the_missing_part(bleurt_checkpoint: Path, tmp_path: Path, missing: str) -> None:
-    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "partial")
-    (folder / missing).unlink()
-    part = {"spm.model": "vocabulary", "model.safetensors": "weights"}[missing]
-    with pytest.raises(ScorerUnavailableError, match=f"its {part} did not load"):
-        BleurtScorer(str(folder))
-
-
-def test_vocabulary_without_special_tokens_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
     from sentencepiece import sentencepiece_model_pb2
 
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "unmarked")
@@ -100,9 +82,6 @@ def test_vocabulary_without_special_tokens_is_refused(bleurt_checkpoint: Path, t
     (folder / "spm.model").write_bytes(proto.SerializeToString())
     with pytest.raises(ScorerUnavailableError, match=r"no \[SEP\]"):
         BleurtScorer(str(folder))
-
-
-def test_missing_weights_are_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     folder = shutil.copytree(bleurt_checkpoint, tmp_path / "headless")
@@ -110,4 +89,13 @@ def test_missing_weights_are_refused(bleurt_checkpoint: Path, tmp_path: Path) ->
     del weights["bleurt.pooler.dense.weight"]
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ScorerUnavailableError, match=r"lacks weights .*pooler"):
+        BleurtScorer(str(folder))
+
+
+@pytest.mark.parametrize("missing", ["spm.model", "model.safetensors"])
+def test_error_names_the_missing_part(bleurt_checkpoint: Path, tmp_path: Path, missing: str) -> None:
+    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "partial")
+    (folder / missing).unlink()
+    part = {"spm.model": "vocabulary", "model.safetensors": "weights"}[missing]
+    with pytest.raises(ScorerUnavailableError, match=f"its {part} did not load"):
         BleurtScorer(str(folder))

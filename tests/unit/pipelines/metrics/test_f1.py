@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 from sklearn.metrics import f1_score
@@ -44,7 +44,6 @@ def test_precision_recall_matches_golden_rows(row: dict[str, Any]) -> None:
         assert getattr(summary, name) == (expected if expected is None else pytest.approx(expected, abs=5e-5)), name
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from([-0.2, 0.0, 0.1, 0.5, 0.75, 1.2])), min_size=1, max_size=30))
 def test_precision_recall_equals_scikit_learn(rows: list[tuple[bool, float]]) -> None:
     adequate, scores = [int(is_adequate) for is_adequate, _ in rows], [score for _, score in rows]
@@ -60,19 +59,18 @@ def test_precision_recall_equals_scikit_learn(rows: list[tuple[bool, float]]) ->
     assert summary.average_precision == pytest.approx(metrics.average_precision_score(adequate, scores))
 
 
-def test_balanced_threshold_exceeds_its_floor() -> None:
+def test_thresholds_exceed_their_floor_and_ties_take_the_higher_one() -> None:
     adequate, scores = [1, 0, 1, 1, 0, 0], [0.72, 0.58, 0.64, 0.52, 0.61, 0.40]
     assert f1.precision_recall(adequate, scores, floor=0.6).balanced_threshold == 0.64
     assert f1.precision_recall(adequate, scores, floor=0.7).balanced_threshold is None
-
-
-def test_tied_f1_takes_the_higher_threshold() -> None:
     summary = f1.precision_recall([1, 0, 1, 0], [0.9, 0.8, 0.7, 0.6])
     # F1 is 2/3 at 0.9, 1/2 at 0.8 and 4/5 at 0.7; then 2/3 at 0.9 and at 0.6 once the third is not adequate.
     assert summary.max_f1_threshold == 0.7
     tied = f1.precision_recall([1, 0, 0, 1], [0.9, 0.8, 0.7, 0.6])
     assert tied.max_f1 == pytest.approx(2 / 3)
     assert tied.max_f1_threshold == 0.9
+    assert len(f1.THRESHOLDS) == 101
+    assert (f1.THRESHOLDS[57], f1.THRESHOLDS[70], f1.THRESHOLDS[100]) == (0.57, 0.70, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -83,12 +81,6 @@ def test_precision_recall_refuses_invalid_input(adequate: list[int], scores: lis
         f1.precision_recall(adequate, scores)
 
 
-def test_thresholds_equal_their_literals() -> None:
-    assert len(f1.THRESHOLDS) == 101
-    assert (f1.THRESHOLDS[57], f1.THRESHOLDS[70], f1.THRESHOLDS[100]) == (0.57, 0.70, 1.0)
-
-
-@settings(deadline=None)  # the first example imports a library
 @given(rows=ROWS)
 def test_macro_f1_equals_scikit_learn_and_the_oracle(rows: list[tuple[int, int | None, float]]) -> None:
     gold = [y for y, _, _ in rows]
@@ -101,16 +93,3 @@ def test_macro_f1_equals_scikit_learn_and_the_oracle(rows: list[tuple[int, int |
 
 def test_macro_f1_without_rows_is_undefined() -> None:
     assert np.isnan(f1.macro_f1(*[np.zeros(1)] * 3)).all()
-
-
-@settings(deadline=None)
-@given(rows=ROWS)
-def test_macro_f1_of_draws_equals_that_of_repeated_rows(rows: list[tuple[int, int | None, float]]) -> None:
-    gold = [y for y, _, _ in rows]
-    answers = [1 - y if p is None else p for y, p, _ in rows]
-    weights = np.array([[i % 3 for i in range(len(rows))], [1] * len(rows)], dtype=np.float64)
-    weights[0, 0] = 1  # at least one row drawn
-    values = f1_oracle.macro_f1_statistic(gold)(np.array(answers, dtype=np.float64), weights)
-    for row, value in zip(weights.astype(int), values, strict=True):
-        drawn = np.repeat(np.arange(len(rows)), row)
-        assert value == pytest.approx(macro_f1([gold[i] for i in drawn], [answers[i] for i in drawn]))

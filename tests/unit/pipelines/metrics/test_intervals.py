@@ -8,21 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
 from statsmodels.stats.proportion import proportion_confint
 
 from pipelines.metrics.f1 import macro_f1
-from pipelines.metrics.intervals import (
-    DIFFERENCE,
-    FRACTION,
-    Term,
-    interval,
-    student_p,
-    student_quantile,
-    wilson,
-)
+from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval, student_p, student_quantile, wilson
 from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends
 from tests.support.interval_simulation import Case, coverage
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
@@ -38,11 +30,9 @@ def mean(values: Any, clusters: Any = None, weight: float = 1.0) -> Term:
 
 def ends(*terms: Term, within: tuple[float, float] = FRACTION) -> tuple[float, float]:
     result = interval(terms, within)
-    assert result is not None
     return result.low, result.high
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
 def test_shares_have_wilsons_interval_of_the_effective_rows(rows: list[tuple[bool, int]]) -> None:
     values, clusters = [float(right) for right, _ in rows], [cluster for _, cluster in rows]
@@ -52,25 +42,18 @@ def test_shares_have_wilsons_interval_of_the_effective_rows(rows: list[tuple[boo
     assert ends(mean(values, clusters)) == pytest.approx(share_ends(values, clusters), abs=1e-9)
 
 
-def test_all_right_and_none_right_have_intervals_that_are_no_points() -> None:
+def test_intervals_of_shares_are_no_points_and_count_clusters_by_their_sizes() -> None:
     # 12 independent rows: z^2 / (n + z^2) = 3.841459 / 15.841459
     assert ends(mean([1.0] * 12)) == (pytest.approx(1 - 0.2424940, abs=1e-6), 1.0)
     assert ends(mean([0.0] * 12)) == (0.0, pytest.approx(0.2424940, abs=1e-6))
     # 10 clips of 24 rows are 10 rows; t of 9 degrees 2.262157: t^2 / (k + t^2) = 5.117355 / 15.117355
     assert ends(mean([1.0] * 240, np.arange(240) // 24)) == (pytest.approx(1 - 0.3385086, abs=1e-6), 1.0)
     assert ends(mean([1.0] * 12, [0] * 6 + [1] * 6))[0] < 0.1  # two clips say little, however many questions
-
-
-def test_unequal_clusters_that_fail_as_a_whole_count_by_their_sizes() -> None:
     # The large ones agree: the variance over clusters is that of 14 rows. By their sizes they are worth 4.2.
     sizes, right = np.array([40, 30, 20, 10, 5, 5, 2, 2]), np.array([1.0, 1, 1, 1, 0, 0, 1, 1])
     result = interval([mean(right.repeat(sizes), np.arange(8).repeat(sizes))], FRACTION)
-    assert result is not None
     expected = wilson(104 / 114, 114**2 / (sizes**2).sum(), student_quantile(result.freedom))
     assert (result.low, result.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
-
-
-def test_rows_of_one_cluster_count_less() -> None:
     values = np.random.default_rng(5).random(50) < 0.5
     alone, together = ends(mean(values.repeat(20))), ends(mean(values.repeat(20), np.arange(50).repeat(20)))
     assert together[1] - together[0] > 3 * (alone[1] - alone[0])
@@ -91,7 +74,6 @@ def test_wilsons_interval_equals_statsmodels(n: int) -> None:
         assert (result.low, result.high) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.05, 0.95), st.integers(0, 3)), min_size=4, max_size=30))
 def test_means_of_scores_have_the_jackknifes_interval_within_their_range(rows: list[tuple[float, int]]) -> None:
     values, clusters = zip(*rows, strict=True)
@@ -103,14 +85,11 @@ def test_means_of_scores_have_the_jackknifes_interval_within_their_range(rows: l
         assert (result.low, result.high) == pytest.approx((max(low, 0.0), min(high, 1.0)))
 
 
-def test_interval_of_three_clusters_is_students() -> None:
+def test_means_of_three_clusters_and_f1_have_the_jackknifes_interval() -> None:
     # 1, 2, 3: mean 2, standard error 1 / sqrt(3), t of 2 degrees 4.302653
     reach = 4.302653 / math.sqrt(3)
     assert ends(mean([1, 2, 3]), within=(-math.inf, math.inf)) == pytest.approx((2 - reach, 2 + reach), abs=1e-6)
     assert ends(mean([1, 2, 3]), within=(0.0, math.inf))[0] == 0.0
-
-
-def test_f1_has_the_jackknifes_interval_on_the_logit_scale() -> None:
     generator = np.random.default_rng(2)
     gold, right, clusters = generator.random(60) < 0.5, generator.random(60) < 0.8, np.arange(60) // 6
     columns = np.stack([right & gold, right & ~gold, np.ones(60)], axis=1).astype(np.float64)
@@ -124,20 +103,14 @@ def test_f1_has_the_jackknifes_interval_on_the_logit_scale() -> None:
     assert ends(Term(all_right, clusters, macro_f1)) == pytest.approx((10 / (10 + student.ppf(0.975, 9) ** 2), 1.0))
 
 
-def test_paired_differences_are_those_of_the_rows() -> None:
+def test_intervals_of_differences_and_groups_are_those_of_the_rows() -> None:
     generator = np.random.default_rng(1)
     a, b, clusters = generator.random(30) < 0.5, generator.random(30) < 0.7, (np.arange(30) // 3).tolist()
     result = ends(mean(b, clusters), mean(a, clusters, -1.0), within=DIFFERENCE)
     assert result == pytest.approx(mean_ends((b.astype(float) - a).tolist(), clusters))
-
-
-def test_rows_without_any_change_still_allow_some() -> None:
     ones = mean([1.0] * 12)
     assert ends(ones, replace(ones, weight=-1.0), within=DIFFERENCE) == pytest.approx((-0.2875943, 0.2875943), abs=1e-6)
     assert interval([mean([0.5] * 4)], DIFFERENCE) is None  # every row changes alike: nothing tells how others would
-
-
-def test_means_of_two_groups_are_as_certain_as_the_smaller_one() -> None:
     large, small = mean([1.0, 0.0] * 200, range(400), 0.5), mean([1.0, 0.0] * 3, range(400, 406), 0.5)
     low, high = ends(large, small)
     alone = ends(replace(small, weight=1.0))
@@ -145,17 +118,19 @@ def test_means_of_two_groups_are_as_certain_as_the_smaller_one() -> None:
     assert high - low > 4 * np.ptp(ends(replace(large, weight=1.0)))
 
 
-def test_numbers_without_two_clusters_or_without_a_value_have_no_interval() -> None:
+def test_intervals_need_two_clusters_and_tell_their_degrees_of_freedom_in_any_order() -> None:
     assert interval([mean([1.0, 0.0], ["a", "a"])], FRACTION) is None
     assert interval([Term(np.zeros((3, 2)), np.arange(3))], FRACTION) is None
     lone = Term(np.array([[1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]), np.arange(3), weight=0.5)
     assert interval([lone, mean([1.0, 0.0, 1.0], weight=0.5)], FRACTION) is None  # a group of one cluster
-
-
-def test_order_of_rows_does_not_matter() -> None:
     generator = np.random.default_rng(4)
     values, clusters, order = generator.random(40), generator.integers(0, 6, 40), generator.permutation(40)
     assert ends(mean(values, clusters)) == pytest.approx(ends(mean(values[order], clusters[order])), abs=1e-12)
+    result = interval([mean([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])], FRACTION)
+    assert result.freedom == 2
+    assert interval([mean([1.0, 0.0, 1.0])], FRACTION) == replace(wilson(2 / 3, 2, NORMAL), freedom=0.0)
+    giant = interval([mean([1.0, 0.0] * 40, [0] * 40 + [1 + row // 4 for row in range(40)])], FRACTION)
+    assert 3 < giant.freedom < 4  # not ten: one of the eleven clusters has half of the rows
 
 
 @pytest.mark.parametrize("freedom", [1, 1.02, 1.7, 3.3, 27.4, 1e5])
@@ -187,13 +162,3 @@ def test_p_values_are_those_of_scipy(freedom: float) -> None:
     for t in (0.0, 0.5, -2.0, 4.0):
         expected = 2 * float(student.sf(abs(t), freedom if math.isfinite(freedom) else 1e12))
         assert student_p(t, freedom) == pytest.approx(expected, abs=1e-9)
-
-
-def test_intervals_tell_their_degrees_of_freedom() -> None:
-    result = interval([mean([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0, 0, 1, 1, 2, 2])], FRACTION)
-    assert result is not None
-    assert result.freedom == 2
-    assert interval([mean([1.0, 0.0, 1.0])], FRACTION) == replace(wilson(2 / 3, 2, NORMAL), freedom=0.0)
-    giant = interval([mean([1.0, 0.0] * 40, [0] * 40 + [1 + row // 4 for row in range(40)])], FRACTION)
-    assert giant is not None
-    assert 3 < giant.freedom < 4  # not ten: one of the eleven clusters has half of the rows

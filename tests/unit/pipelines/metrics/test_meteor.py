@@ -5,7 +5,7 @@ from typing import Any
 
 import nltk
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
@@ -20,11 +20,9 @@ DATA = {
     "adv": "00000000 02 r 01 fast 0 000 | with speed\n",
 }
 INDEX = {
-    "noun": "car n 1 0 1 0 00000000\nauto n 1 0 1 0 00000000\n",
-    "verb": "run v 1 0 1 0 00000000\n",
-    "adj": "big a 1 0 1 0 00000000\n",
-    "adv": "fast r 1 0 1 0 00000000\n",
-}
+    "noun": "car n 1 0 1 0 00000000\nauto n 1 0 1 0 00000000\n", "verb": "run v 1 0 1 0 00000000\n",
+    "adj": "big a 1 0 1 0 00000000\n", "adv": "fast r 1 0 1 0 00000000\n",
+}  # fmt: skip
 
 
 WORDS = ("car", "auto", "cars", "run", "running", "the", "a")
@@ -56,46 +54,38 @@ def test_english_meteor_matches_golden_rows(row: dict[str, Any]) -> None:
     assert scores == [pytest.approx(row["meteor"], abs=5e-5)]
 
 
-@settings(deadline=None)  # the first example imports a library
 @given(
     candidate=st.lists(st.sampled_from(WORDS), max_size=9),
     references=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=9), min_size=1, max_size=3),
     wordnet=st.sampled_from([None, OneSynset()]),
 )
-def test_meteor_equals_nltks(
-    candidate: list[str], references: list[list[str]], wordnet: meteor.Synonyms | None
-) -> None:
+def test_meteor_equals_nltk(candidate: list[str], references: list[list[str]], wordnet: meteor.Synonyms | None) -> None:
     expected = meteor_score(references, candidate, wordnet=wordnet or SimpleNamespace(synsets=lambda _word: ()))
     texts = [" ".join(reference) for reference in references]
     assert meteor.meteor_english([" ".join(candidate)], [texts], wordnet=wordnet) == [expected]
 
 
-def test_english_meteor_matches_porter_stems_and_case() -> None:
+def test_english_meteor_matches_stems_case_and_with_a_wordnet_synonyms() -> None:
     # Two matches in one chunk: 1 - 0.5 (1/2)^3.
     assert meteor.meteor_english(["Dogs running"], [["dog runs"]]) == [pytest.approx(0.9375)]
-
-
-def test_synonyms_match_only_with_a_wordnet() -> None:
     candidates, references = ["the car stops"], [["the auto stops"]]
     assert meteor.meteor_english(candidates, references)[0] < 0.7
     with_synonyms = meteor.meteor_english(candidates, references, wordnet=OneSynset())
     assert with_synonyms == [pytest.approx(1 - 0.5 / 27)]
-
-
-def test_metric_name_depends_on_synonyms() -> None:
     assert meteor.english_name(OneSynset()) == "meteor"
     assert meteor.english_name(None) == "meteor_nowordnet"
 
 
-def test_italian_meteor_matches_snowball_stems_words_and_accents() -> None:
+def test_italian_meteor_matches_stems_takes_the_best_reference_and_penalizes_order() -> None:
     # Every word matches by stem: 3 in one chunk, 4 in one chunk.
     scores = meteor.meteor_italian(["i gatti dormono", "L'uomo è perché"], [["i gatto dormono"], ["l’uomo, È perché!"]])
     assert scores == pytest.approx([1 - 0.5 / 27, 1 - 0.5 / 64])
-
-
-def test_italian_meteor_uses_the_best_reference() -> None:
     expected = meteor.meteor_italian(["il cane corre"], [["il cane corre"]])
     assert meteor.meteor_italian(["il cane corre"], [["una nave", "il cane corre"]]) == expected
+    straight, turned = meteor.meteor_italian(["il cane corre", "corre cane il"], [["il cane corre"]] * 2)
+    assert turned < straight
+    with pytest.raises(ValueError, match="1 candidates"):
+        meteor.meteor_italian(["a"], [])
 
 
 @pytest.mark.parametrize("candidate", ["", " ", "...", "altro"])
@@ -103,21 +93,13 @@ def test_italian_meteor_without_a_match_is_zero(candidate: str) -> None:
     assert meteor.meteor_italian([candidate], [["il cane corre"]]) == [0.0]
 
 
-def test_meteor_penalizes_word_order() -> None:
-    straight, turned = meteor.meteor_italian(["il cane corre", "corre cane il"], [["il cane corre"]] * 2)
-    assert turned < straight
-
-
-def test_mismatched_lists_are_refused() -> None:
-    with pytest.raises(ValueError, match="1 candidates"):
-        meteor.meteor_italian(["a"], [])
-
-
-def test_find_wordnet_reads_the_debian_files(wordnet_directory: Path) -> None:
+def test_find_wordnet_reads_the_debian_files_unless_they_are_damaged(wordnet_directory: Path) -> None:
     wordnet = meteor.find_wordnet(wordnet_directory)
     assert wordnet is not None
     scores = meteor.meteor_english(["the autos stop"], [["the car stop"]], wordnet=wordnet)
     assert scores == [pytest.approx(1 - 0.5 / 27)]
+    (wordnet_directory / "index.noun").write_text("car n nonsense\n")
+    assert meteor.find_wordnet(wordnet_directory) is None
 
 
 def test_find_wordnet_returns_none_without_files(tmp_path: Path) -> None:
@@ -127,9 +109,4 @@ def test_find_wordnet_returns_none_without_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ["index.verb", "adj.exc", "data.adj"])
 def test_find_wordnet_returns_none_if_a_file_is_missing(wordnet_directory: Path, missing: str) -> None:
     (wordnet_directory / missing).unlink()
-    assert meteor.find_wordnet(wordnet_directory) is None
-
-
-def test_find_wordnet_returns_none_for_a_damaged_index(wordnet_directory: Path) -> None:
-    (wordnet_directory / "index.noun").write_text("car n nonsense\n")
     assert meteor.find_wordnet(wordnet_directory) is None

@@ -1,5 +1,3 @@
-"""Tests and intervals of paired differences."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -8,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest, ttest_1samp
 from scipy.stats import t as student
@@ -45,9 +43,7 @@ def test_differences_without_skewness_have_students_t_test() -> None:
     result = compared(means([0.0] * 5, differences))
     assert result.p == pytest.approx(ttest_1samp(differences, 0).pvalue)
     low, high = ttest_1samp(differences, 0).confidence_interval()
-    assert result.ends is not None
     assert (result.ends.low, result.ends.high) == (pytest.approx(low), pytest.approx(high))
-    assert result.spread is not None
     assert (result.spread.freedom, result.spread.error) == (pytest.approx(4), pytest.approx(sqrt(0.5)))  # 2.5 / 5
 
 
@@ -63,14 +59,8 @@ def test_independent_right_and_wrong_rows_have_mcnemars_statistic(better: int, w
     assert result.p == pytest.approx(2 * student.sf(abs(statistic), rows - 1), rel=0.2)
 
 
-@settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60),
-    st.booleans(),
-)
-def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
-    rows: list[tuple[bool, bool, int]], share: bool
-) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 9)), min_size=4, max_size=60), st.booleans())
+def test_interval_leaves_out_zero_only_if_p_is_below_0_05(rows: list[tuple[bool, bool, int]], share: bool) -> None:
     a, b, clusters = zip(*rows, strict=True)
     result = compared(means(a, b, np.array(clusters)), share=share)
     if result.p is not None and result.ends is not None and abs(result.p - 0.05) > 1e-6:
@@ -82,9 +72,7 @@ def test_interval_leaves_out_zero_if_and_only_if_p_is_below_5_percent(
     st.floats(0.0005, 0.2),
     st.booleans(),
 )
-def test_intervals_of_any_level_agree_with_the_p_value(
-    rows: list[tuple[bool, bool, int]], alpha: float, share: bool
-) -> None:
+def test_intervals_of_any_level_agree_with_p(rows: list[tuple[bool, bool, int]], alpha: float, share: bool) -> None:
     a, b, clusters = zip(*rows, strict=True)
     result = compared(means(a, b, np.array(clusters)), share=share)
     ends = None if result.spread is None else result.spread.ends(result.difference, alpha)
@@ -92,27 +80,26 @@ def test_intervals_of_any_level_agree_with_the_p_value(
         assert (result.p < alpha) == (ends.low > 0 or ends.high < 0)
 
 
-def test_whole_clusters_are_the_units() -> None:
+def test_whole_clusters_that_have_a_row_are_the_units() -> None:
     a, b = [0.0] * 40, [1.0, 0.0, 1.0, 1.0] * 10
     alone, together = (compared(means(a, b, np.repeat(np.arange(40 // size), size))) for size in (1, 4))
     assert together.p is None or alone.p is not None
     assert compared(means(a, b, np.zeros(40))).p is None  # one cluster tells nothing
     assert compared(means(a, b, np.zeros(40))).ends is None
-
-
-def test_clusters_without_a_row_of_the_metric_are_no_evidence() -> None:
     wrong = np.array([1.0, 1, 1, 0, 0, 0, 0, 0])  # a share of wrong answers, of which three clusters hold any
     assert sums((wrong * 0, wrong), (wrong, wrong), np.arange(8)).clusters == 3
 
 
-def test_equal_differences_in_all_clusters_have_an_interval_that_is_no_point() -> None:
+def test_equal_differences_have_an_interval_and_a_metric_without_a_value_no_test() -> None:
     result = compared(means(np.zeros(12), np.zeros(12)), share=True)
     assert (result.p, result.ends is not None and result.ends.low < 0 < result.ends.high) == (1.0, True)
     gained = compared(means(np.zeros(12), np.ones(12)), share=True)
     assert gained.p is not None
-    assert gained.ends is not None
     assert gained.p < 0.05
     assert 0 < gained.ends.low < gained.ends.high == 1.0
+    zeros, ones = np.zeros(3), np.ones(3)
+    pair = sums((ones, ones), (zeros, zeros), np.arange(3))
+    assert paired.difference_test(pair, is_fraction=True) is None
 
 
 def test_p_values_do_not_depend_on_the_order_of_rows_or_on_which_model_is_first() -> None:
@@ -124,26 +111,16 @@ def test_p_values_do_not_depend_on_the_order_of_rows_or_on_which_model_is_first(
     assert compared(means(b, a, clusters)).p == pytest.approx(p)
 
 
-def test_a_metric_without_a_value_has_no_test() -> None:
-    zeros, ones = np.zeros(3), np.ones(3)
-    pair = sums((ones, ones), (zeros, zeros), np.arange(3))
-    assert paired.difference_test(pair, is_fraction=True) is None
-
-
-def test_variance_of_repeats_is_that_between_answers_to_a_question() -> None:
+def test_variance_of_repeats_and_holm_by_hand() -> None:
     differences, questions = np.array([1.0, 0.0, 1.0, 1.0]), np.array([4, 4, 7, 7])
     assert paired.repeat_variance(differences, questions) == pytest.approx(0.5 / 2 / 4)  # squares, freedom, rows
     assert paired.repeat_variance(differences, np.arange(4)) is None
-
-
-def test_holm_by_hand() -> None:
     assert paired.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert paired.holm([0.6, 0.5]) == [1.0, 1.0]
     assert paired.holm([]) == []
     assert paired.holm([None, 0.04, None, 0.01]) == [None, 0.04, None, 0.02], "what was not tested counts not"
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(WORDS | st.just(""), st.lists(WORDS, min_size=1, max_size=3)), min_size=1, max_size=4))
 def test_bleu_of_summed_counts_is_corpus_bleu(rows: list[tuple[str, list[str]]]) -> None:
     candidates, references = [row[0] for row in rows], [row[1] for row in rows]

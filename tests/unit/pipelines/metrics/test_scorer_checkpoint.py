@@ -34,7 +34,7 @@ def test_uncached_hub_id_is_unavailable(tmp_path: Path, monkeypatch: pytest.Monk
     assert caught.value.model == "no-org/no-model"
 
 
-def test_weights_of_another_format_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+def test_weights_of_another_format_and_damaged_ones_are_refused(encoder: Encoder, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
     folder = shutil.copytree(encoder("bert"), tmp_path / "torch")
@@ -42,9 +42,6 @@ def test_weights_of_another_format_are_refused(encoder: Encoder, tmp_path: Path)
     (folder / "model.safetensors").unlink()
     with pytest.raises(ScorerUnavailableError, match="to safetensors"):
         BertScorer(str(folder), 1)
-
-
-def test_damaged_weights_are_refused(encoder: Encoder, tmp_path: Path) -> None:
     folder = shutil.copytree(encoder("bert"), tmp_path / "damaged")
     (folder / "model.safetensors").write_bytes(b"not weights")
     with pytest.raises(ScorerUnavailableError, match="weights did not load"):
@@ -77,16 +74,8 @@ def test_code_of_a_checkpoint_is_never_run() -> None:
 
 def test_importing_metrics_loads_no_torch() -> None:
     modules = [
-        "text",
-        "meteor",
-        "bertscore",
-        "bleurt",
-        "token_vectors",
-        "scorer_checkpoint",
-        "stats",
-        "agreement",
-        "f1",
-    ]
+        "text", "meteor", "bertscore", "bleurt", "token_vectors", "scorer_checkpoint", "stats", "agreement", "f1",
+    ]  # fmt: skip
     imports = "\n".join(f"import pipelines.metrics.{module}" for module in modules)
     heavy = "{'torch', 'transformers', 'ray', 'nltk', 'sklearn', 'statsmodels', 'matplotlib', 'pandas'}"
     code = f"import sys\n{imports}\nassert not (loaded := {heavy} & sys.modules.keys()), loaded"

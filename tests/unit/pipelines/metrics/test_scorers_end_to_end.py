@@ -34,11 +34,9 @@ from tests.support.requests import build_requests, target_of
 Encoder = Callable[[str], Path]
 LAYER = 2
 CELLS = {
-    "maia": TaskSetting("oevqa", "1-frame"),
-    "unpie": TaskSetting("disambiguation", "vlm"),
-    "vague": TaskSetting("freeform", "vlm"),
-    "vflute": TaskSetting("entailment", "zero-shot"),
-}
+    "maia": TaskSetting("oevqa", "1-frame"), "unpie": TaskSetting("disambiguation", "vlm"),
+    "vague": TaskSetting("freeform", "vlm"), "vflute": TaskSetting("entailment", "zero-shot"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

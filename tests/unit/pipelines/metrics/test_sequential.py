@@ -50,13 +50,21 @@ def test_unequal_clusters_are_one_observation_each() -> None:
     assert hits >= 56
 
 
-def test_an_interval_shrinks_and_ends_at_the_value() -> None:
+def test_an_interval_shrinks_to_the_value_and_failed_rows_are_not_in_it() -> None:
     totals = (np.random.default_rng(5).random(400) < 0.3).astype(float)
     ones = np.ones(400)
     ends = [sequential_interval(totals[:n], ones[:n], 400, 1.0, 0.05) for n in (10, 40, 100, 399, 400)]
     widths = [end.high - end.low for end in ends]
     assert widths == sorted(widths, reverse=True)
     assert ends[-1].low == ends[-1].high == pytest.approx(totals.mean())
+    right = (np.random.default_rng(1).random(120) < 0.6).astype(float)
+    counts = tuple(size for size in looks(200) if size <= 120)
+    whole = Number("accuracy", right, np.ones(120), 200, 1.0, counts, 200).interval(0.05)
+    sizes = np.where(np.arange(120) % 10 == 3, 0.0, 1.0)
+    failed = Number("accuracy", right * sizes, sizes, 200, 1.0, counts, 200).interval(0.05)
+    share = (right * sizes).sum() / sizes.sum()
+    assert failed.low < share < failed.high
+    assert failed.high - failed.low > whole.high - whole.low
 
 
 def test_exact_limits_are_crossed_with_the_chance_that_is_spent() -> None:
@@ -90,24 +98,10 @@ def test_an_exact_interval_holds_the_value_at_all_looks() -> None:
     assert missed <= 0.05 * 300
 
 
-def test_failed_rows_are_not_in_the_whole_set() -> None:
-    right = (np.random.default_rng(1).random(120) < 0.6).astype(float)
-    counts = tuple(size for size in looks(200) if size <= 120)
-    whole = Number("accuracy", right, np.ones(120), 200, 1.0, counts, 200).interval(0.05)
-    sizes = np.where(np.arange(120) % 10 == 3, 0.0, 1.0)
-    failed = Number("accuracy", right * sizes, sizes, 200, 1.0, counts, 200).interval(0.05)
-    share = (right * sizes).sum() / sizes.sum()
-    assert failed.low < share < failed.high
-    assert failed.high - failed.low > whole.high - whole.low
-
-
-def test_evidence_is_infinite_where_the_rest_cannot_have_the_mean() -> None:
+def test_evidence_is_infinite_against_an_impossible_mean_and_rarely_large_against_the_true_one() -> None:
     assert log_evidence(np.ones(7), 10, 0.5, np.zeros(7)) == np.inf
     assert log_evidence(np.ones(4), 10, 0.5, np.zeros(4)) == 0.0
-
-
-def test_evidence_against_the_true_mean_is_rarely_large() -> None:
-    """Ville's inequality over draws without replacement; the same bets find a mean that is too low."""
+    # Ville's inequality over draws without replacement; the same bets find a mean that is too low.
     generator = np.random.default_rng(2)
     population = (np.arange(40) < 12).astype(float)
     bets = np.full(25, 0.8)
@@ -158,9 +152,6 @@ def test_the_order_is_a_function_of_the_seed_and_keeps_clusters_whole() -> None:
     assert [c.name for c in order] == [c.name for c in ordered_clusters(reversed(samples), "maia", 1)]
     assert [c.name for c in order] != [c.name for c in ordered_clusters(samples, "maia", 2)]
     assert sorted(name for cluster in order for name in cluster.sample_ids) == sorted(s.sample_id for s in samples)
-
-
-def test_a_sample_without_a_cluster_is_its_own() -> None:
     assert ordered_clusters([Sample(sample_id="a")], "mate", 1) == [Cluster("a", ("a",))]
 
 

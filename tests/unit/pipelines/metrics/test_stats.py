@@ -1,30 +1,22 @@
-"""Draws of rows, and rounding."""
-
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.metrics import stats
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 
-def test_every_draw_has_as_many_rows_as_there_are() -> None:
+def test_draws_are_as_many_as_rows_and_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     (draws,) = stats.row_draws(7, resamples=500)
     assert draws.shape == (500, 7)
     assert (draws.sum(axis=1) == 7).all()
     assert draws.mean() == pytest.approx(1.0)
-
-
-def test_draws_depend_on_the_seed_alone() -> None:
     whole, again, other = (next(stats.row_draws(5, resamples=50, seed=seed)) for seed in (1, 1, 2))
     np.testing.assert_array_equal(whole, again)
     assert (whole != other).any()
-
-
-def test_draws_in_blocks_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     (whole,) = stats.row_draws(6, resamples=40)
     monkeypatch.setattr(stats, "_BLOCK_CELLS", 50)
     blocks = list(stats.row_draws(6, resamples=40))
@@ -37,7 +29,6 @@ def test_half_up_matches_golden_rows(row: dict[str, Any]) -> None:
     assert str(stats.half_up(row["value"], row["decimals"])) == row["expected"]
 
 
-@settings(deadline=None)  # the first example imports a library
 @given(st.integers(-(10**6), 10**6), st.integers(0, 3))
 def test_half_up_rounds_halves_away_from_zero(n: int, decimals: int) -> None:
     scale = 10**decimals

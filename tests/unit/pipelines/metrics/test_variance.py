@@ -1,5 +1,3 @@
-"""Components of variance, against planted ones."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -27,14 +25,11 @@ def test_planted_components_are_estimated_without_bias() -> None:
         assert np.mean([parts[name] for parts in estimates]) == pytest.approx(deviation**2, rel=0.15)
 
 
-def test_a_factor_with_one_level_is_absent() -> None:
+def test_a_factor_with_one_level_is_absent_and_equal_scores_have_no_variance() -> None:
     assert set(variance_components(planted(1, (9, 1, 1, 4), items=1, repeats=1))) == {"items", "repeats"}
     assert set(variance_components(planted(1, (9, 3, 1, 1), items=1, repeats=1))) == {
         "items",
         "settings",
         "interaction",
     }
-
-
-def test_equal_scores_have_no_variance() -> None:
     assert set(variance_components(np.ones((5, 2, 2, 3))).values()) == {0.0}

@@ -1,5 +1,3 @@
-"""Units that are batched together, and the size of batches."""
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -56,7 +54,7 @@ def groups_of(units: Sequence[WorkUnit]) -> set[str]:
     return {media_slice.group for unit in units for media_slice in unit.slices}
 
 
-def test_large_group_uses_all_replicas() -> None:
+def test_large_group_uses_all_replicas_in_one_batch_where_balance_allows() -> None:
     for replicas in (1, 2, 8, 64):
         batches = batch_units(cut([10_000], replicas), replicas)
         assert len(batches) >= replicas
@@ -64,9 +62,6 @@ def test_large_group_uses_all_replicas() -> None:
         assert sum(sizes) == 10_000
         assert max(sizes) <= 1.1 * 10_000 / replicas
         assert max(unit.requests for batch in batches for unit in batch) <= MAX_UNIT_REQUESTS
-
-
-def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
     units = cut([2000, *[216] * 200], 4, group_bytes=PACK_BYTES)
     batches = batch_units(units, 4)
     large = [batch for batch in batches if batch[0].slices[0].group == "video:0"]
@@ -78,13 +73,18 @@ def test_large_group_stays_in_one_batch_where_balance_allows() -> None:
     assert all(sum(unit.requests for unit in batch) <= limit for batch in batches[1:])
 
 
-def test_default_group_is_one_unit() -> None:
+def test_units_are_sized_by_group_replicas_pixels_and_engine() -> None:
     units = cut([24] * 5, 1, per_sample=9, group_bytes=PACK_BYTES)
     assert [unit.requests for unit in units] == [216] * 5
-
-
-def test_large_group_is_cut_into_even_units() -> None:
     assert [unit.requests for unit in cut([300], 1)] == [150, 150]
+    assert len(cut([1] * 1024, 1)) == 1024 // MAX_LIGHT_UNIT_REQUESTS
+    assert len(cut([1] * 512, 4)) == 512 // MIN_UNIT_REQUESTS
+    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // 512)) == 512 // MAX_LIGHT_UNIT_REQUESTS
+    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // PACK_REQUESTS)) == 512 // PACK_REQUESTS
+    assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES)] == [60] * 4
+    assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES // 5)] == [100, 100, 40]
+    assert len(cut([1] * 512, 1, engine="openai")) == 512 // PACK_REQUESTS
+    assert [unit.requests for unit in cut([216] * 2, 1, engine="openai")] == [216] * 2
 
 
 @given(
@@ -92,10 +92,8 @@ def test_large_group_is_cut_into_even_units() -> None:
     replicas=st.integers(1, 70),
     per_sample=st.integers(1, 9),
 )
-@settings(deadline=None, max_examples=40)
-def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
-    groups: list[int], replicas: int, per_sample: int
-) -> None:
+@settings(max_examples=40)
+def test_requests_are_in_one_unit_and_units_in_one_batch(groups: list[int], replicas: int, per_sample: int) -> None:
     units = cut(groups, replicas, per_sample)
     batches = batch_units(units, replicas)
     assert sorted(unit.part for batch in batches for unit in batch) == sorted(unit.part for unit in units)
@@ -110,28 +108,11 @@ def test_every_request_is_in_one_unit_and_every_unit_in_one_batch(
         assert one_group or sum(unit.requests for unit in batch) <= total / (replicas * SMALL_BATCHES_PER_REPLICA)
 
 
-def test_many_replicas_get_smaller_units() -> None:
-    assert len(cut([1] * 1024, 1)) == 1024 // MAX_LIGHT_UNIT_REQUESTS
-    assert len(cut([1] * 512, 4)) == 512 // MIN_UNIT_REQUESTS
-
-
-def test_small_groups_with_many_pixels_get_smaller_units() -> None:
-    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // 512)) == 512 // MAX_LIGHT_UNIT_REQUESTS
-    assert len(cut([1] * 512, 1, group_bytes=PACK_BYTES // PACK_REQUESTS)) == 512 // PACK_REQUESTS
-    assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES)] == [60] * 4
-    assert [unit.requests for unit in cut([20] * 12, 1, group_bytes=PACK_BYTES // 5)] == [100, 100, 40]
-
-
 def test_requests_without_media_fill_larger_units() -> None:
     ids = [f"{n:032x}" for n in range(2 * MAX_LIGHT_UNIT_REQUESTS)]
     pool = {("part", ""): [SampleRequests(str(n), [n], [name]) for n, name in enumerate(ids)]}
     maker = UnitMaker(target("vllm"), 1, expected=len(ids), samples=len(ids))
     assert [unit.requests for unit in maker.units(pool)] == [MAX_LIGHT_UNIT_REQUESTS] * 2
-
-
-def test_small_groups_of_an_endpoint_get_smaller_units() -> None:
-    assert len(cut([1] * 512, 1, engine="openai")) == 512 // PACK_REQUESTS
-    assert [unit.requests for unit in cut([216] * 2, 1, engine="openai")] == [216] * 2
 
 
 def small_unit(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:
@@ -141,9 +122,13 @@ def small_unit(number: int, count: int = 64, media_bytes: int = 0) -> WorkUnit:
     )
 
 
-def test_short_plan_of_small_units_has_batches_of_one() -> None:
+def test_short_plans_and_units_with_many_pixels_have_batches_of_their_own() -> None:
     units = [small_unit(number) for number in range(SMALL_BATCHES_PER_REPLICA)]
     assert [*batch_units(units, 1)] == [(unit,) for unit in units]
+    units = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 2 + 1) for number in range(320)]
+    assert [*batch_units(units, 1)] == [(unit,) for unit in units]
+    quarters = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 4) for number in range(320)]
+    assert max(len(batch) for batch in batch_units(quarters, 1)) == 4
 
 
 def test_long_plan_of_small_units_is_batched_in_order() -> None:
@@ -156,13 +141,6 @@ def test_long_plan_of_small_units_is_batched_in_order() -> None:
     assert sizes[-SMALL_BATCHES_PER_REPLICA:] == [1] * SMALL_BATCHES_PER_REPLICA
     assert len(batches) < len(units) / 4
     assert max(len(batch) for batch in batch_units(units, 10)) == 2
-
-
-def test_units_with_many_pixels_have_batches_of_their_own() -> None:
-    units = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 2 + 1) for number in range(320)]
-    assert [*batch_units(units, 1)] == [(unit,) for unit in units]
-    quarters = [small_unit(number, media_bytes=SMALL_BATCH_BYTES // 4) for number in range(320)]
-    assert max(len(batch) for batch in batch_units(quarters, 1)) == 4
 
 
 def test_exclusive_media_groups_are_in_one_batch_alone() -> None:

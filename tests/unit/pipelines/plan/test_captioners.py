@@ -19,8 +19,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 from tests.support.requests import target_of
@@ -31,14 +30,9 @@ OWN, OTHER = TaskSetting("mcq", "lm"), TaskSetting("mcq", "sm-other")
 
 def sweep(data: str, out: Path, *captioners: str) -> RunSpec:
     return RunSpec(
-        data=data,
-        out=str(out),
-        models={"guess": ModelSpec(engine="random")},
-        benchmarks=("vague",),
-        tasks=("mcq",),
-        settings=("lm", "sm-other"),
-        captioners=tuple((name, EYES[name]) for name in captioners),
-    )
+        data=data, out=str(out), models={"guess": ModelSpec(engine="random")}, benchmarks=("vague",), tasks=("mcq",),
+        settings=("lm", "sm-other"), captioners=tuple((name, EYES[name]) for name in captioners),
+    )  # fmt: skip
 
 
 def predictions(out: Path) -> dict[str, dict[str, Any]]:
@@ -159,8 +153,5 @@ def test_captioners_of_an_output_are_those_of_the_last_run_that_asked_a_setting(
     assert "--captioner a,b shows them again" in sentence
     save_run(Store(str(tmp_path)), RunManifest(), RunManifest(entries=(merged,)))
     assert load_run(Store(str(tmp_path))).entries == (merged,)
-
-
-def test_setting_that_must_be_named_stays_in_an_output_that_is_resumed() -> None:
     (merged,) = merge_entries([entry(OWN, OTHER)], [entry(OWN, OTHER)])
     assert merged.prompts.task_settings == (OWN, OTHER)

@@ -33,12 +33,6 @@ def files(out: Store) -> dict[str, bytes]:
     return {info.path: out.get(info.path) for info in out.list("plan")}
 
 
-def test_plan_rows_survive_the_file(out: Store, dataset: Dataset, target: ModelTarget) -> None:
-    plan = PlanStore(out).write(dataset, target.prompts)
-    assert list(plan) == [row for sample in dataset.samples() for row in target.prompts.rows(sample)]
-    assert plan.samples == dataset.manifest.samples
-
-
 def test_one_plan_serves_all_models(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     models = {name: ModelSpec(engine="random", seed=seed) for seed, name in enumerate("abc")}
     calls = []
@@ -49,15 +43,6 @@ def test_one_plan_serves_all_models(maia_data: str, out: Store, monkeypatch: pyt
     assert {work.total for (work,) in works.values()} == {3 * 216 * 2}
     assert len(calls) == 48
     assert sum(path.endswith(".json") for path in files(out)) == 1
-
-
-def test_plan_is_opened_without_building_its_prompts(
-    out: Store, dataset: Dataset, target: ModelTarget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = PlanStore(out).write(dataset, target.prompts)
-    monkeypatch.setattr(PromptPlan, "rows", lambda *_: pytest.fail("built again"))
-    other_model = replace(target, model="n", fingerprint={"x": 1}, generation={"max_new_tokens": 3})
-    assert PlanStore(out).open(dataset, other_model.prompts).parts == written.parts
 
 
 @pytest.mark.parametrize("damage", ["missing part", "damaged index"])
@@ -82,10 +67,19 @@ def test_planning_replaces_a_damaged_part(out: Store, dataset: Dataset, target: 
     assert files(out) == before
 
 
-def test_reader_writes_nothing_into_the_output(out: Store, dataset: Dataset, target: ModelTarget) -> None:
+def test_plan_is_written_once_and_opened_without_building_its_prompts(
+    out: Store, dataset: Dataset, target: ModelTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with PlanStore.reading(out) as plans:
         assert len(list(plans.open(dataset, target.prompts).iter_columns())) == 3 * 216 * 2
     assert files(out) == {}
+    plan = PlanStore(out).write(dataset, target.prompts)
+    assert list(plan) == [row for sample in dataset.samples() for row in target.prompts.rows(sample)]
+    assert plan.samples == dataset.manifest.samples
+    written = PlanStore(out).write(dataset, target.prompts)
+    monkeypatch.setattr(PromptPlan, "rows", lambda *_: pytest.fail("built again"))
+    other_model = replace(target, model="n", fingerprint={"x": 1}, generation={"max_new_tokens": 3})
+    assert PlanStore(out).open(dataset, other_model.prompts).parts == written.parts
 
 
 def test_plan_key_depends_on_all_that_decides_the_prompts(target: ModelTarget, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,9 @@ def dataset(maia_data: str) -> Dataset:
 @pytest.fixture
 def target(dataset: Dataset) -> ModelTarget:
     return target_of(
-        benchmark_name="maia",
-        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        model="m",
-        fingerprint={"model": "m", "revision": "r1"},
-        task_settings=tuple(cells_of(benchmark("maia"), [], [])),
-        seed=42,
-    )
+        benchmark_name="maia", dataset_fingerprint=dataset.manifest.dataset_fingerprint, model="m",
+        fingerprint={"model": "m", "revision": "r1"}, task_settings=tuple(cells_of(benchmark("maia"), [], [])), seed=42,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -62,7 +58,7 @@ def finished(ids: Iterable[str]) -> CompletedRequests:
     return CompletedRequests(IdSet(ids))
 
 
-def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, target: ModelTarget) -> None:
+def test_plan_counts_each_request_once(plan: StoredPlan, target: ModelTarget, out: Store, dataset: Dataset) -> None:
     work = plan_model(plan, target, CompletedRequests())
     videos = 2
     for setting in ("black-video", "1-frame", "32-frames"):
@@ -70,29 +66,22 @@ def test_plan_counts_requests_and_groups_of_the_protocol(plan: StoredPlan, targe
         assert work.requests["oevqa", setting] == 24 * videos
     assert work.groups == 2 * videos + 1
     assert sum(unit.requests for unit in work.units) == 3 * 216 * videos == work.to_do
-
-
-def test_every_request_is_in_exactly_one_unit(
-    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
-) -> None:
-    work = plan_model(plan, target, CompletedRequests())
     planned = Counter(name for unit in work.units for name in requests_in(unit, target, out))
     assert planned == Counter(request.request_id for request in every(target, dataset))
     assert all(unit.requests <= MAX_LIGHT_UNIT_REQUESTS for unit in work.units)
     assert len({unit.part for unit in work.units}) == len(work.units)
+    for unit in plan_model(plan, target, CompletedRequests()).units:
+        assert WorkUnit.from_dict(unit.to_dict()) == unit
+    assert 0 < work.distinct_media_tokens < work.shared_tokens < work.prompt_tokens
+    assert work.shared_tokens > 100 * work.distinct_media_tokens
 
 
-def test_completed_requests_are_skipped_within_a_group(
-    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
-) -> None:
+def test_completed_requests_are_skipped(plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget) -> None:
     requests = every(target, dataset)
     done = {request.request_id for request in requests if request.columns["task"] == "vsv"} | {requests[-1].request_id}
     work = plan_model(plan, target, finished(done))
     planned = [name for unit in work.units for name in requests_in(unit, target, out)]
     assert sorted(planned) == sorted({request.request_id for request in requests} - done)
-
-
-def test_plan_has_no_units_when_all_is_completed(plan: StoredPlan, dataset: Dataset, target: ModelTarget) -> None:
     work = plan_model(plan, target, finished(request.request_id for request in every(target, dataset)))
     assert not work.units
     assert (work.calls, work.groups, work.prompt_tokens, work.output_tokens) == (0, 0, 0, 0)
@@ -113,9 +102,7 @@ def test_completed_requests_cost_nothing(plan: StoredPlan, out: Store, dataset: 
     assert seconds[0] == pytest.approx(seconds[1], rel=0.2)
 
 
-def test_failed_requests_are_retried_into_the_part_that_holds_them(
-    plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget
-) -> None:
+def test_failed_requests_stay_in_a_part(plan: StoredPlan, out: Store, dataset: Dataset, target: ModelTarget) -> None:
     requests = every(target, dataset)
     failed = {request.request_id for request in requests[:3]}
     completed = finished(request.request_id for request in requests[3:])
@@ -133,14 +120,3 @@ def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, target: 
     assert total(SampleSelection(sample_ids=("video2/Sentiment_B",))) == 9 * 3
     with pytest.raises(UsageError, match="video9/Nothing"):
         total(SampleSelection(sample_ids=("video9/Nothing",)))
-
-
-def test_unit_survives_its_json_form(plan: StoredPlan, target: ModelTarget) -> None:
-    for unit in plan_model(plan, target, CompletedRequests()).units:
-        assert WorkUnit.from_dict(unit.to_dict()) == unit
-
-
-def test_estimates_count_shared_media_once(plan: StoredPlan, target: ModelTarget) -> None:
-    work = plan_model(plan, target, CompletedRequests())
-    assert 0 < work.distinct_media_tokens < work.shared_tokens < work.prompt_tokens
-    assert work.shared_tokens > 100 * work.distinct_media_tokens

@@ -17,19 +17,12 @@ from pipelines.errors import UnknownNameError
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.completed import ids_of_other_prompt_sets
 from pipelines.plan.requests import caption_targets, model_targets
-from pipelines.plan.run_manifest import (
-    ManifestEntry,
-    PromptSet,
-    RunManifest,
-    load_run,
-    save_run,
-)
+from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RunManifest, load_run, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part, to_parquet
 from pipelines.storage.store import Store
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 from tests.support.requests import target_of
@@ -40,14 +33,9 @@ CLOSED, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("oevqa", "1-frame")
 
 def sweep(data: str, out: Path, *sets: str, **fields: Any) -> RunSpec:
     return RunSpec(
-        data=data,
-        out=str(out),
-        models={"guess": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        settings=("1-frame",),
-        prompt_sets={"maia": sets} if sets else {},
-        **fields,
-    )
+        data=data, out=str(out), models={"guess": ModelSpec(engine="random")}, benchmarks=("maia",),
+        settings=("1-frame",), prompt_sets={"maia": sets} if sets else {}, **fields,
+    )  # fmt: skip
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:
@@ -70,9 +58,7 @@ def names_of(row: dict[str, Any]) -> list[str]:
     return [row[name] for name in ("task", "setting", "metric", "category")]
 
 
-def test_each_request_of_two_sets_is_sent_once_and_the_tables_are_those_of_the_first(
-    maia_data: str, tmp_path: Path
-) -> None:
+def test_requests_of_two_sets_are_sent_once_and_the_tables_are_of_the_first(maia_data: str, tmp_path: Path) -> None:
     both, single = tmp_path / "both", tmp_path / "single"
     result = run_sweep(sweep(maia_data, both, "default", "plain"))
     run_sweep(sweep(maia_data, single))
@@ -122,9 +108,7 @@ def test_comparison_is_in_the_words_of_the_first_set(maia_data: str, tmp_path: P
 
 
 @pytest.mark.parametrize("sets", [("default", "plain"), ("plain", "default")])
-def test_failed_requests_are_repeated_in_whichever_set_comes_first(
-    maia_data: str, tmp_path: Path, sets: tuple[str, ...]
-) -> None:
+def test_failed_requests_are_repeated_in_either_order(maia_data: str, tmp_path: Path, sets: tuple[str, ...]) -> None:
     spec = sweep(maia_data, tmp_path, "default", "plain")
     run_sweep(spec)
     store = Store(str(tmp_path))

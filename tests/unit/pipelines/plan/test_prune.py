@@ -71,9 +71,7 @@ def indices(paths: set[str]) -> int:
     return sum(path.endswith(".json") for path in paths)
 
 
-def test_plan_of_an_earlier_wording_is_deleted_an_hour_after_it_was_replaced(
-    spec: RunSpec, clock: list[datetime], reworded: RunSpec
-) -> None:
+def test_replaced_plan_is_deleted_after_an_hour(spec: RunSpec, clock: list[datetime], reworded: RunSpec) -> None:
     sweep(spec)
     old = files(spec)
     sweep(reworded)
@@ -129,12 +127,9 @@ def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetim
     before = files(spec)
     ((target, _),) = context.model_targets("a")
     row = {
-        "request_id": "r",
-        "variant": "p",
-        "prompt_version": target.prompts.captioner,
-        "status": "ok",
+        "request_id": "r", "variant": "p", "prompt_version": target.prompts.captioner, "status": "ok",
         "output": "a dog",
-    }
+    }  # fmt: skip
     context.out.put(
         "captions/benchmark=maia/model=eye/37a680133bd09342f934afb8.parquet", to_parquet([row], PREDICTIONS)
     )
@@ -156,9 +151,7 @@ def test_run_without_the_lock_deletes_nothing(spec: RunSpec, clock: list[datetim
     assert files(spec) == before
 
 
-def test_plan_that_this_run_opened_stays(
-    spec: RunSpec, clock: list[datetime], target: ModelTarget, maia_data: str
-) -> None:
+def test_plan_opened_by_a_run_stays(spec: RunSpec, clock: list[datetime], target: ModelTarget, maia_data: str) -> None:
     context = sweep(spec)
     dataset = Dataset.open(Store(maia_data), "maia")
     selection = SampleSelection(sample_ids=(next(iter(dataset.samples())).sample_id,))

@@ -27,15 +27,9 @@ CELL = TaskSetting("vsv", "1-frame")
 
 def sweep(data: str, out: Path, repeats: int, **fields: Any) -> RunSpec:
     return RunSpec(
-        data=data,
-        out=str(out),
-        models={"guess": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        tasks=("vsv",),
-        settings=("1-frame",),
-        repeats=repeats,
-        **fields,
-    )
+        data=data, out=str(out), models={"guess": ModelSpec(engine="random")}, benchmarks=("maia",), tasks=("vsv",),
+        settings=("1-frame",), repeats=repeats, **fields,
+    )  # fmt: skip
 
 
 def predictions(out: Path) -> list[dict[str, Any]]:
@@ -61,10 +55,6 @@ def test_the_first_repeat_keeps_the_ids_and_the_others_have_the_next_seeds() -> 
         assert seeds == [42, 43, 44]
         assert len({request.columns["prompt_sha256"] for request in (first, *others)}) == 1
         assert len({request.group for request in (first, *others)}) == 1
-
-
-def test_an_entrys_own_seed_is_the_first_of_the_repeats() -> None:
-    sample, *_ = many("maia", 1)
     target = target_of(task_settings=(CELL,), repeats=2, generation={"seed": 7, "temperature": 0.5})
     seeds = {request.request.steps[0].generation.seed for request in build_requests(target, sample)}
     assert seeds == {7, 8}
@@ -74,6 +64,8 @@ def test_repeats_are_added_to_an_output_and_left_out_again(maia_data: str, tmp_p
     run_sweep(sweep(maia_data, tmp_path, 1))
     first = {row["request_id"]: row["output"] for row in predictions(tmp_path)}
     result = run_sweep(sweep(maia_data, tmp_path, 3))
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["sweep"]["repeats"] == run["entries"][0]["target"]["prompts"]["repeats"] == 3
     rows = predictions(tmp_path)
     assert Counter(split_variant(row["variant"])[1] for row in rows) == dict.fromkeys((0, 1, 2), len(first))
     assert len({row["request_id"] for row in rows}) == len(rows)
@@ -104,10 +96,3 @@ def test_a_greedy_model_is_refused(maia_data: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"judge9 answers maia vsv 1-frame at temperature 0, so all repeats"):
         run_sweep(replace(sweep(maia_data, tmp_path, 2), models={"judge9": greedy}))
     assert not predictions(tmp_path)
-
-
-def test_run_json_names_the_repeats(maia_data: str, tmp_path: Path) -> None:
-    run_sweep(sweep(maia_data, tmp_path, 2))
-    run = json.loads((tmp_path / "run.json").read_text())
-    assert run["sweep"]["repeats"] == 2
-    assert run["entries"][0]["target"]["prompts"]["repeats"] == 2

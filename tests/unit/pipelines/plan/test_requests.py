@@ -1,11 +1,9 @@
-"""Request ids, and the forms of a builder."""
-
 import json
 import pickle
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.messages import Generation
@@ -55,12 +53,9 @@ def test_request_id_is_pinned(target: ModelTarget) -> None:
     data = {"question": "Che cosa?", "answers": ["a"] * 8}
     sample = Sample(sample_id="video1/x_A", category="x", media=(clip,), data=data)
     fixed = changed(
-        target,
-        dataset_fingerprint="f",
-        fingerprint={"engine": "random", "revision": "r1"},
-        generation={"max_new_tokens": 7},
-        task_settings=(TaskSetting("oevqa", "1-frame"),),
-    )
+        target, dataset_fingerprint="f", fingerprint={"engine": "random", "revision": "r1"},
+        generation={"max_new_tokens": 7}, task_settings=(TaskSetting("oevqa", "1-frame"),),
+    )  # fmt: skip
     (request,) = build_requests(fixed, sample)
     assert request.request_id == "717e37917d0c52738121f5e6273329bb"
 
@@ -68,41 +63,24 @@ def test_request_id_is_pinned(target: ModelTarget) -> None:
 TEXTS = st.text(max_size=12)
 
 
-@settings(deadline=None)
 @given(texts=st.tuples(*[TEXTS] * 6), names=st.tuples(TEXTS, TEXTS), revision=st.none() | TEXTS)
-def test_request_id_is_the_hash_of_its_sorted_inputs(
-    texts: tuple[str, ...], names: tuple[str, str], revision: str | None
-) -> None:
+def test_request_id_hashes_sorted_inputs(texts: tuple[str, ...], names: tuple[str, str], revision: str | None) -> None:
     columns = dict(zip(ROW_TEXTS, texts, strict=True))
     fingerprint = {"revision": revision, "engine": "x", "limits": {"b": 1.5, "a": None}}
     target = target_of(
-        benchmark_name="maia",
-        dataset_fingerprint=names[0],
-        model=names[1],
-        fingerprint=fingerprint,
-        generation={"temperature": 0.5},
-        task_settings=(),
-        seed=1,
-    )
+        benchmark_name="maia", dataset_fingerprint=names[0], model=names[1], fingerprint=fingerprint,
+        generation={"temperature": 0.5}, task_settings=(), seed=1,
+    )  # fmt: skip
     generation = [[getattr(Generation(max_new_tokens=3), name) for name in Generation.__slots__]]
     row = PlanRow(
-        **columns,
-        media_group="",
-        excluded="",
-        generation=json.dumps(generation),
-        id_members=json_members(columns),
-        media_files={},
-        messages="",
-    )
+        **columns, media_group="", excluded="", generation=json.dumps(generation), id_members=json_members(columns),
+        media_files={}, messages="",
+    )  # fmt: skip
     inputs = {
-        **columns,
-        "benchmark": "maia",
-        "dataset_fingerprint": names[0],
-        "model": names[1],
-        "model_fingerprint": fingerprint,
-        "model_revision": revision or "",
+        **columns, "benchmark": "maia", "dataset_fingerprint": names[0], "model": names[1],
+        "model_fingerprint": fingerprint, "model_revision": revision or "",
         "generation": [[3, 0.5, *generation[0][2:]]],
-    }
+    }  # fmt: skip
     assert target.request_id(row) == target.columns(row)["request_id"] == stable_id(inputs)
 
 
@@ -114,17 +92,15 @@ def test_target_crosses_processes_and_hashes_by_value(target: ModelTarget) -> No
     assert hash(target.with_prompts(seed=7)) != hash(target)
 
 
-def test_model_settings_override_the_benchmarks(dataset: Dataset, target: ModelTarget) -> None:
+def test_rows_name_their_media_and_a_models_settings_override_the_benchmarks(
+    dataset: Dataset, target: ModelTarget
+) -> None:
     sample = next(dataset.samples())
     row = next(target.prompts.rows(sample))
     target_with_settings = replace(target, generation={"max_new_tokens": 7, "temperature": 0.5})
     (step,) = target_with_settings.request(row, "id").steps
     assert (step.generation.max_new_tokens, step.generation.temperature) == (7, 0.5)
     assert target_with_settings.generations(row) == [step.generation]
-
-
-def test_plan_row_names_the_stored_media_of_its_prompt(dataset: Dataset, target: ModelTarget) -> None:
-    sample = next(dataset.samples())
     for row in target.prompts.rows(sample):
         media = [medium for medium in iter_media(row.steps) if not medium.source.startswith("blank:")]
         assert row.media_files.keys() == {medium.source for medium in media}

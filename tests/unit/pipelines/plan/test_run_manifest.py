@@ -35,27 +35,18 @@ from tests.support.paths import GOLDEN
 FRAME, BLACK = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-video")
 TARGET = ModelTarget(
     prompts=PromptPlan(
-        benchmark_name="maia",
-        dataset_fingerprint="f",
-        task_settings=(FRAME, BLACK),
-        wording={"vsv-it-v1": "altre parole \udc80"},
-        prompt_versions={"vsv-it-v1": "vsv-it-v1"},
-        seed=42,
+        benchmark_name="maia", dataset_fingerprint="f", task_settings=(FRAME, BLACK),
+        wording={"vsv-it-v1": "altre parole \udc80"}, prompt_versions={"vsv-it-v1": "vsv-it-v1"}, seed=42,
     ),
     model="m",
     fingerprint={"revision": "r", "limits": {"max_pixels": None}},
     generation={"temperature": 0.5},
-)
+)  # fmt: skip
 ENTRY = ManifestEntry(
-    benchmark="maia",
-    model="m",
-    data="data",
-    target=TARGET,
-    limit="1-8",
-    earlier=(CellSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),),
-    prompt_set="paper",
+    benchmark="maia", model="m", data="data", target=TARGET, limit="1-8",
+    earlier=(CellSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),), prompt_set="paper",
     other_prompt_sets=(PromptSet(name="default", versions={}, cells=(FRAME,)),),
-)
+)  # fmt: skip
 FULL = RunManifest(
     sweep=SweepOptions(command=("vlmsweep", "/tmp/\udc80"), data="data", judge="j,k", cost_limit=2.0),
     models={"m": {"engine": "random", "revision": ""}},
@@ -128,13 +119,11 @@ def test_content_that_is_no_record_is_damage(out: Store, content: dict[str, Any]
     ("content", "sentence"),
     [
         ({"versions": {"vlmsweep": "0.0.9"}}, r"written by vlmsweep 0\.0\.9 with schema 1; vlmsweep .* reads schema 2"),
-        (
-            {"schema_version": 3, "versions": {"vlmsweep": "9.0"}},
-            r"written by vlmsweep 9\.0 with schema 3; .* another --out",
-        ),
+        ({"schema_version": 3, "versions": {"vlmsweep": "9.0"}},
+         r"written by vlmsweep 9\.0 with schema 3; .* another --out"),
         ({"schema_version": 3}, "written by another version with schema 3"),
     ],
-)
+)  # fmt: skip
 def test_output_of_another_version_is_refused(out: Store, content: dict[str, Any], sentence: str) -> None:
     out.put("run.json", dump_checked(content))
     with pytest.raises(StoreError, match=sentence):
@@ -151,10 +140,14 @@ def test_bug_in_reading_is_no_damage(out: Store, monkeypatch: pytest.MonkeyPatch
         load_run(out)
 
 
-def test_output_without_a_run_is_new(out: Store) -> None:
+def test_output_is_new_without_a_run_and_keeps_what_a_later_write_does_not_name(out: Store) -> None:
     assert load_run(out).is_new
     with pytest.raises(UsageError, match=r"no run\.json; is this the --out of a run\?"):
         load_existing_run(out)
+    save_run(out, RunManifest(), FULL)
+    run = save_run(out, load_run(out), RunManifest(models={"anna": {"engine": "external"}}))
+    assert (run.scorers, [*run.models]) == (FULL.scorers, ["m", "anna"])
+    assert load_run(out).scorers == FULL.scorers
 
 
 def test_prompt_fingerprints_are_those_recorded(out: Store) -> None:
@@ -163,10 +156,3 @@ def test_prompt_fingerprints_are_those_recorded(out: Store) -> None:
     recorded = json.loads((GOLDEN / "prompt_fingerprints.json").read_text())["maia"]
     fingerprints = run.prompt_fingerprints["maia"]
     assert {name for name in texts if fingerprints[name] != recorded[name]} == {"vsv-it-v1"}
-
-
-def test_parts_that_a_later_write_does_not_name_stay(out: Store) -> None:
-    save_run(out, RunManifest(), FULL)
-    run = save_run(out, load_run(out), RunManifest(models={"anna": {"engine": "external"}}))
-    assert (run.scorers, [*run.models]) == (FULL.scorers, ["m", "anna"])
-    assert load_run(out).scorers == FULL.scorers

@@ -1,5 +1,3 @@
-"""Captioners of a run."""
-
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.requests import caption_targets, model_targets
@@ -16,31 +14,22 @@ def key(run: RunSpec, model: str) -> str:
     return target.prompts.captioner
 
 
-def test_spec_without_a_captioner_has_no_captions(maia_data: str) -> None:
+def test_captions_are_of_the_named_captioner_or_each_models_own(maia_data: str) -> None:
     run = spec(maia_data)
     assert run.caption_models == {}
     assert key(run, "one") == ""
     assert run.record().captioner is None
-
-
-def test_named_captioner_captions_for_all_models(maia_data: str) -> None:
     run = spec(maia_data, captioners=(("eye", ModelSpec(engine="random")),))
     assert list(run.caption_models) == ["eye"]
     assert key(run, "one") == key(run, "two")
     assert key(run, "one").startswith("eye@")
     assert run.record().captioner == "eye"
-
-
-def test_captioner_self_is_each_model_for_itself(maia_data: str) -> None:
     run = spec(maia_data, own_captions=True)
     assert list(run.caption_models) == ["one", "two"]
     assert key(run, "one").startswith("one@")
     assert key(run, "two").startswith("two@")
     assert [target.prompts.kind for target, _ in caption_targets(run, "one", Datasets())] == ["caption"]
     assert run.record().captioner == "self"
-
-
-def test_caption_key_depends_on_the_spec_of_the_captioner(maia_data: str) -> None:
     first = spec(maia_data, captioners=(("eye", ModelSpec(engine="random", seed=1)),))
     other = spec(maia_data, captioners=(("eye", ModelSpec(engine="random", seed=5)),))
     assert key(first, "one") != key(other, "one")

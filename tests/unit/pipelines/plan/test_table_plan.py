@@ -17,15 +17,13 @@ from pipelines.plan.selection import TaskSetting
 def plan_of_a_table() -> PromptPlan:
     """Return a plan, which makes its table known to this process."""
     return PromptPlan(
-        benchmark_name="far-table",
-        dataset_fingerprint="f",
-        task_settings=(TaskSetting("text", "default"),),
-        seed=42,
+        benchmark_name="far-table", dataset_fingerprint="f", task_settings=(TaskSetting("text", "default"),), seed=42,
         table=TableDefinition(name="far-table", kind="text", labels=("a",)),
-    )
+    )  # fmt: skip
 
 
-def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
+def test_a_plan_brings_its_table(tmp_path: Path) -> None:
+    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict())), "prompts") == plan_of_a_table()
     path = tmp_path / "plan"
     path.write_bytes(cloudpickle.dumps(plan_of_a_table()))
     code = (
@@ -33,7 +31,3 @@ def test_a_process_that_receives_a_plan_knows_its_table(tmp_path: Path) -> None:
         "from pipelines.benchmarks import benchmark; assert benchmark('far-table').tasks == {'text': ('default',)}"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_plan_is_read_back_with_its_table() -> None:
-    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict())), "prompts") == plan_of_a_table()

@@ -21,16 +21,13 @@ def unit(number: int, rows: tuple[int, ...] = (3, 4, 5, 9, 1), retried: tuple[st
     )
 
 
-def test_list_gives_back_its_units_in_order() -> None:
+def test_lists_give_back_their_units_in_order_and_may_share_a_file() -> None:
     units = [unit(number, tuple(range(number)), ("a",) * (number % 2)) for number in range(40)]
     listed = UnitList(units)
     assert [*listed] == units
     assert (listed[7], listed[-1], listed[3:5]) == (units[7], units[-1], units[3:5])
     assert count_requests(listed) == count_requests(units) == listed.requests
     assert not UnitList()
-
-
-def test_lists_share_a_file() -> None:
     file = UnitFile()
     first, second = UnitList(file=file), UnitList(file=file)
     for number in range(10):

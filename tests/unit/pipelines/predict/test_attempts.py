@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipelines.predict.attempts import AttemptTracker
 
 
-def test_request_that_was_alone_at_two_deaths_is_blamed() -> None:
+def test_request_that_was_alone_at_two_deaths_or_a_stall_is_blamed() -> None:
     tracker = AttemptTracker()
     assert tracker.begin("u") == (1, {})
     assert tracker.begin("u") == (2, {})
@@ -16,18 +16,23 @@ def test_request_that_was_alone_at_two_deaths_is_blamed() -> None:
     tracker.begin_single("u", "b")
     assert tracker.begin("u") == (4, {"b": "engine_died"})
     assert tracker.begin("v") == (1, {})
+    tracker = AttemptTracker()
+    assert tracker.begin("u") == (1, {})
+    tracker.record_stall("u", "")
+    assert tracker.begin("u") == (2, {}), "any of them may have been the one"
+    tracker.begin_single("u", "a")
+    tracker.record_stall("u", "a")
+    assert tracker.begin("u") == (3, {"a": "timeout"})
+    assert tracker.begin("v") == (1, {})
 
 
-def test_attempt_is_forgiven_once() -> None:
+def test_attempt_and_request_are_forgiven_once() -> None:
     tracker = AttemptTracker()
     assert tracker.begin("u") == (1, {})
     tracker.forgive("u", "")
     assert tracker.begin("u") == (1, {}), "together again: the request that killed the rank need not be among them"
     tracker.forgive("u", "")
     assert tracker.begin("u") == (2, {}), "and then one by one"
-
-
-def test_request_is_forgiven_once() -> None:
     tracker = AttemptTracker()
     tracker.begin_single("u", "a")
     tracker.forgive("u", "a")
@@ -39,27 +44,13 @@ def test_request_is_forgiven_once() -> None:
     assert tracker.begin("u") == (3, {"a": "engine_died"})
 
 
-def test_request_that_was_alone_at_a_stall_is_not_sent_again() -> None:
-    tracker = AttemptTracker()
-    assert tracker.begin("u") == (1, {})
-    tracker.record_stall("u", "")
-    assert tracker.begin("u") == (2, {}), "any of them may have been the one"
-    tracker.begin_single("u", "a")
-    tracker.record_stall("u", "a")
-    assert tracker.begin("u") == (3, {"a": "timeout"})
-    assert tracker.begin("v") == (1, {})
-
-
-def test_consecutive_deaths_are_counted_until_something_is_answered() -> None:
+def test_deaths_in_a_row_are_counted_until_something_is_answered_or_loaded() -> None:
     tracker = AttemptTracker()
     assert [tracker.record_death(), tracker.record_death()] == [1, 2]
     tracker.end_single("u", "a")
     assert tracker.record_death() == 1
     tracker.record_answered("another")
     assert tracker.record_death() == 1
-
-
-def test_deaths_of_loaders_are_counted_until_the_unit_is_loaded() -> None:
     tracker = AttemptTracker()
     assert [tracker.begin_loading(unit)[0] for unit in "uuv"] == [0, 1, 0]
     tracker.end_loading("u")
@@ -87,16 +78,13 @@ def die_at(tracker: AttemptTracker, unit: str, *media: str) -> frozenset[str]:
     return fatal_media
 
 
-def test_medium_that_was_decoded_at_two_deaths_is_deadly_to_all_units() -> None:
+def test_medium_that_was_decoded_at_two_deaths_is_deadly() -> None:
     tracker = AttemptTracker()
     assert die_at(tracker, "u", "a", "b") == frozenset()
     assert die_at(tracker, "u", "a", "b") == frozenset(), "a machine may go away at any medium"
     assert die_at(tracker, "u", "a", "c") == {"b"}
     assert tracker.begin_loading("u") == (3, {"b"}), "one death at c"
     assert tracker.begin_loading_all(["v"]) == (True, {"b"})
-
-
-def test_deaths_at_different_media_or_units_or_after_all_media_blame_none() -> None:
     tracker = AttemptTracker()
     for media in ("a", "b"), ("a",), ("a", "b", ""), ("",):
         assert die_at(tracker, "u", *media) == frozenset()

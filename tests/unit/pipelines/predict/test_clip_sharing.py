@@ -50,13 +50,10 @@ def test_folder_exists_for_the_run_and_keeps_what_two_models_see(
     assert not (scratch_base() / clips.folder).exists()
 
 
-def test_run_without_clips_has_no_folder(maia_data: str, tmp_path: Path) -> None:
+def test_folder_is_absent_without_clips_and_after_an_error(maia_data: str, tmp_path: Path) -> None:
     plans, models = planned(maia_data, tmp_path, dict.fromkeys("ab", Limits()), ("black-video",))
     with clip_sharing(LazyCluster(None, ExitStack()), plans, models) as clips:
         assert clips == NO_CLIPS
-
-
-def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> None:
     plans, models = planned(maia_data, tmp_path, dict.fromkeys("ab", Limits()), ("1-frame",))
     folders = []
 
@@ -71,9 +68,7 @@ def test_folder_is_removed_after_an_error(maia_data: str, tmp_path: Path) -> Non
     assert not folders[0].exists()
 
 
-def test_sweep_of_three_models_decodes_each_clip_once(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_three_models_decode_each_clip_once(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[tuple[str, int]] = []
     decode = Decoder.decode
 

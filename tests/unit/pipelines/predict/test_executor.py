@@ -84,13 +84,16 @@ def test_wait_for_a_node_is_longer_where_nodes_come(cluster: ClusterInfo, flag: 
     assert _node_wait_s(replace(job(spec()), wait_for_nodes_s=flag), cluster) == expected
 
 
-def test_replica_beside_other_models_counts_no_cpus() -> None:
-    assert _engine_resources(spec(), replace(STANDING, is_shared=True)) == {"num_gpus": 1, "num_cpus": 0}
-
-
-def test_replica_needs_gpus_without_any_only_by_device() -> None:
+def test_replica_needs_gpus_without_any_only_by_device_and_shares_them_where_its_entry_says_so() -> None:
     assert "num_cpus" in _engine_resources(spec(), ONE_MACHINE)
     assert _engine_resources(spec(device="cuda"), ONE_MACHINE) == {"num_gpus": 1}
+    assert _engine_resources(spec(), replace(STANDING, is_shared=True)) == {"num_gpus": 1, "num_cpus": 0}
+    shared = spec(replicas_per_gpu=4)
+    assert _engine_resources(shared, STANDING) == {"num_gpus": 0.25}
+    for cluster in (STANDING, DECLARED):
+        assert _replicas(job(shared, units=999), cluster) == min(
+            shared.replicas.max, 4 * _replicas(job(spec(), units=999), cluster)
+        )
 
 
 @pytest.mark.parametrize(
@@ -136,12 +139,3 @@ def test_replica_is_kept_to_the_nodes_that_it_is_planned_on(monkeypatch: pytest.
     share = replace(STANDING, gpus=2.0, is_shared=True, node_sizes=(1,))
     assert executor._engine_resources(spec(), share)["label_selector"] == {"pool": "gpu1"}
     assert executor._replica_demand(spec(), share) == {"GPU": 1, "CPU": 0}
-
-
-def test_replicas_share_gpus_where_their_entry_says_so() -> None:
-    shared = spec(replicas_per_gpu=4)
-    assert _engine_resources(shared, STANDING) == {"num_gpus": 0.25}
-    for cluster in (STANDING, DECLARED):
-        assert _replicas(job(shared, units=999), cluster) == min(
-            shared.replicas.max, 4 * _replicas(job(spec(), units=999), cluster)
-        )

@@ -52,9 +52,7 @@ def test_each_request_is_committed_once_and_reported(maia_data: str, tmp_path: P
     assert len(ids) == len(set(ids)) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
 
 
-def test_answered_rows_are_noted_before_their_unit_is_stored(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answered_rows_are_noted_at_once(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unit_runner, "REPORT_EVERY_S", -1.0)
     job, notes = job_of(maia_data, tmp_path), list[str]()
     run_in_process(job, lambda _: notes.append("stored"), notes.append)
@@ -75,9 +73,7 @@ def test_device_is_in_the_rows_the_receipt_and_the_runs_record(maia_data: str, t
     assert PREDICTIONS.names.index("device") > PREDICTIONS.names.index("repairs")
 
 
-def test_predict_starts_no_cluster_for_an_engine_that_needs_no_isolation(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_predict_starts_no_cluster_for_guesses(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     context = SweepContext.open(run_spec(maia_data, tmp_path))
     plans = plan_sweep(context)
@@ -121,9 +117,7 @@ def test_each_replica_of_an_endpoint_asks_concurrently(maia_data: str, tmp_path:
         assert len(endpoint.requests) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
 
 
-def test_endpoint_that_is_away_makes_its_model_unavailable(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_endpoint_that_is_away_is_no_model(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:9/v1", retries=0)
     with pytest.raises(ModelUnavailableError, match=r"model 'm': .*127\.0\.0\.1:9"):
         run_in_process(job_of(maia_data, tmp_path, spec), lambda _: None)

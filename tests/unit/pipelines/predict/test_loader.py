@@ -33,7 +33,7 @@ def media_frames(loaded: list[Loaded]) -> dict[str, Frames]:
     }
 
 
-def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
+def test_each_setting_gets_its_frames_in_order_through_the_object_store(loaded: list[Loaded]) -> None:
     frames = media_frames(loaded)
     assert frames["black"].pixels.shape == (32, 360, 640, 3)
     assert frames["black"].pixels.max() == 0
@@ -41,6 +41,14 @@ def test_each_setting_gets_its_frames_in_order(loaded: list[Loaded]) -> None:
     assert [index_of(frame) for frame in frames["32"].pixels] == FRAMES_32_OF_40
     assert frames["32"].total_frames == 40
     assert frames["32"].fps == pytest.approx(10)
+    for original in loaded:
+        (back,) = unpack_units(pack_units([original]))
+        assert back.unit == original.unit
+        assert back.requests == original.requests
+        assert back.columns == original.columns
+        for media, frames in original.media.items():
+            assert (back.media[media].pixels == frames.pixels).all()
+            assert back.media[media].seconds == frames.seconds
 
 
 class RecordedMedia:
@@ -72,25 +80,12 @@ def test_clips_of_one_batch_are_stored_for_other_models_alone(
     assert bool(list(folder.glob("*.frames"))) is is_stored
 
 
-def test_loader_shrinks_and_thins_frames_to_the_limits_of_the_model(
-    units: list[WorkUnit], make_loader: Callable[..., Loader]
-) -> None:
+def test_loader_shrinks_and_thins_frames_to_limits(units: list[WorkUnit], make_loader: Callable[..., Loader]) -> None:
     loader = make_loader(max_pixels=800, max_frames=8)
     frames = media_frames([loader.load(unit) for unit in units])
     assert frames["32"].pixels.shape[0] == 8
     assert frames["32"].pixels.shape[1] * frames["32"].pixels.shape[2] <= 800
     assert [index_of(frame) for frame in frames["32"].pixels] == [0, 5, 11, 16, 22, 27, 33, 39]
-
-
-def test_loaded_unit_crosses_the_object_store_unchanged(loaded: list[Loaded]) -> None:
-    for original in loaded:
-        (back,) = unpack_units(pack_units([original]))
-        assert back.unit == original.unit
-        assert back.requests == original.requests
-        assert back.columns == original.columns
-        for media, frames in original.media.items():
-            assert (back.media[media].pixels == frames.pixels).all()
-            assert back.media[media].seconds == frames.seconds
 
 
 def test_loader_builds_the_requests_of_the_plan(maia_data: str, target: ModelTarget, loaded: list[Loaded]) -> None:
@@ -102,9 +97,7 @@ def test_loader_builds_the_requests_of_the_plan(maia_data: str, target: ModelTar
         assert all(expected[name].columns == columns for name, columns in unit.columns.items())
 
 
-def test_loader_refuses_a_damaged_plan(
-    units: list[WorkUnit], make_loader: Callable[..., Loader], tmp_path: Path
-) -> None:
+def test_damaged_plan_is_refused(units: list[WorkUnit], make_loader: Callable[..., Loader], tmp_path: Path) -> None:
     part = tmp_path / units[0].slices[0].plan_part
     part.write_bytes(part.read_bytes().replace(b"PAR1", b"PAR2"))
     with pytest.raises(DamagedPartError, match="plan/benchmark=maia/part-"):
@@ -149,9 +142,7 @@ def test_medium_that_kills_costs_its_own_rows_and_others_are_recorded_before_the
     assert len(failed) == sum(len(entry.rows) for entry in unit.slices if entry.group == fatal)
 
 
-def test_loader_without_media_fails_the_requests_that_show_one(
-    units: list[WorkUnit], make_loader: Callable[..., Loader]
-) -> None:
+def test_loader_without_media_fails_its_requests(units: list[WorkUnit], make_loader: Callable[..., Loader]) -> None:
     loader = make_loader()
     for unit in units:
         loaded_unit = loader.load(unit, guard=MediaGuard(skips_all=True))
@@ -191,9 +182,7 @@ def test_medium_changed_or_lost_after_ingest_makes_error_rows(
     assert names_it
 
 
-def test_retry_keeps_the_rows_that_were_right(
-    units: list[WorkUnit], make_loader: Callable[..., Loader], tmp_path: Path
-) -> None:
+def test_retry_keeps_right_rows(units: list[WorkUnit], make_loader: Callable[..., Loader], tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     loader = make_loader()
     unit = units[0]

@@ -53,15 +53,12 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> RecordedMetrics:
 
 RECEIPT = Receipt(
     part="predictions/benchmark=maia/model=m/abc.parquet",
-    counts={("vsv", "1-frame", "ok"): 10, ("vsv", "32-frames", "ok"): 5, ("vsv", "1-frame", "error"): 1},
-    began=100.0,
-    ended=102.5,
-    tokens=TokenCounts(300, 40, 200),
-    failed=(("r1", "timeout"),),
-)
+    counts={("vsv", "1-frame", "ok"): 10, ("vsv", "32-frames", "ok"): 5, ("vsv", "1-frame", "error"): 1}, began=100.0,
+    ended=102.5, tokens=TokenCounts(300, 40, 200), failed=(("r1", "timeout"),),
+)  # fmt: skip
 
 
-def test_commit_is_counted(recorded: RecordedMetrics) -> None:
+def test_commits_seconds_and_gauges_are_counted(recorded: RecordedMetrics) -> None:
     count_commit("m", RECEIPT)
     count_commit("m", Receipt(part="predictions/benchmark=maia/model=m/d.parquet", counts={}))
     assert recorded.counters == {
@@ -71,9 +68,6 @@ def test_commit_is_counted(recorded: RecordedMetrics) -> None:
         ("vlmsweep_tokens", "m", "written"): 40,
         ("vlmsweep_tokens", "m", "cached"): 200,
     }
-
-
-def test_seconds_and_gauges(recorded: RecordedMetrics) -> None:
     count_answering("m", answered_s=2.0, waited_s=0.0)
     count_answering("m", answered_s=1.0, waited_s=0.5)
     count_loading(0.25)
@@ -106,9 +100,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[dict[str, Any]]]
     return lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
 
 
-def test_log_lines_name_run_model_part_and_request(
-    recorded: RecordedMetrics, lines: Callable[[], list[dict[str, Any]]]
-) -> None:
+def test_log_lines_name_their_request(recorded: RecordedMetrics, lines: Callable[[], list[dict[str, Any]]]) -> None:
     with log_context(run="r", model="m"):
         count_commit("m", RECEIPT)
     part, failed = lines()

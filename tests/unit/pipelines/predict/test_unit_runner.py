@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from models.errors import DeviceFailedError, EngineDiedError, EngineStalledError, EngineUnreachableError
@@ -21,17 +20,12 @@ def statuses(rows: list[dict[str, Any]]) -> dict[str, int]:
     return {status: sum(row["status"] == status for row in rows) for status in {row["status"] for row in rows}}
 
 
-def test_runner_answers_every_row_once(loaded: list[Loaded]) -> None:
-    for unit in loaded:
-        rows = UnitRunner(ScriptedEngine(), RecordingAttempts()).answer(unit)
-        assert sorted(row["request_id"] for row in rows) == sorted(unit.columns)
-        assert statuses(rows) == {"ok": len(unit.requests)}
-
-
-def test_runner_sends_a_unit_at_once(loaded: list[Loaded]) -> None:
+def test_each_row_is_answered_once_in_one_batch_a_unit(loaded: list[Loaded]) -> None:
     engine = ScriptedEngine()
     for unit in loaded:
-        UnitRunner(engine, RecordingAttempts()).answer(unit)
+        rows = UnitRunner(engine, RecordingAttempts()).answer(unit)
+        assert sorted(row["request_id"] for row in rows) == sorted(unit.columns)
+        assert statuses(rows) == {"ok": len(unit.requests)}
     assert engine.batches == [len(unit.requests) for unit in loaded]
 
 
@@ -53,18 +47,15 @@ def test_exception_fails_only_the_rows_that_cause_it(loaded: list[Loaded]) -> No
     assert {row.get("output") for row in bad} == {None}
 
 
-def test_dropped_call_is_retried_and_then_an_error(loaded: list[Loaded]) -> None:
+def test_dropped_call_is_an_error_and_an_unreachable_endpoint_none(loaded: list[Loaded]) -> None:
     rows = UnitRunner(ScriptedEngine(drop=True), RecordingAttempts()).answer(loaded[0])
     assert statuses(rows) == {"ok": len(loaded[0].requests) - 1, "error": 1}
     assert {row["error_type"] for row in rows if row["status"] == "error"} == {"engine_contract"}
-
-
-def test_unreachable_endpoint_is_no_failed_row(loaded: list[Loaded]) -> None:
     with pytest.raises(EngineUnreachableError):
         UnitRunner(ScriptedEngine(unreachable=True), RecordingAttempts()).answer(loaded[0])
 
 
-def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loaded: list[Loaded]) -> None:
+def test_requests_are_sent_one_by_one_after_a_death_or_stall_without_the_blamed_one(loaded: list[Loaded]) -> None:
     engine, unit = ScriptedEngine(), loaded[0]
     killer = unit.requests[0].request_id
     attempts = RecordingAttempts(attempt=3, blamed={killer: "engine_died"})
@@ -73,9 +64,6 @@ def test_requests_are_sent_one_by_one_after_a_death_without_the_blamed_one(loade
     assert len(attempts.single) == len(unit.requests) - 1
     assert [row["error_type"] for row in rows if row["request_id"] == killer] == ["engine_died"]
     assert statuses(rows) == {"ok": len(unit.requests) - 1, "error": 1}
-
-
-def test_request_of_a_stall_fails_with_timeout(loaded: list[Loaded]) -> None:
     unit = loaded[0]
     silent = unit.requests[0].request_id
     rows = UnitRunner(ScriptedEngine(), RecordingAttempts(attempt=3, blamed={silent: "timeout"})).answer(unit)
@@ -98,32 +86,18 @@ class DyingEngine(ScriptedEngine):
             yield CallReply(call_id=call.call_id, outcome=Answer(text="A"))
 
 
-def died(unit: Loaded, error: type[EngineDiedError]) -> tuple[str, RecordingAttempts, RecordingAttempts]:
-    """Return the request that killed the engine, and the attempts recorded: all requests together, and one by one."""
-    victim = unit.requests[3].request_id
-    together, alone = RecordingAttempts(), RecordingAttempts(attempt=2)
-    for attempts in (together, alone):
+@pytest.mark.parametrize(
+    ("error", "is_forgiven", "is_stall"),
+    [(EngineDiedError, True, False), (DeviceFailedError, False, False), (EngineStalledError, False, True)],
+)
+def test_death_of_a_rank_alone_is_forgiven(
+    loaded: list[Loaded], error: type[EngineDiedError], is_forgiven: bool, is_stall: bool
+) -> None:
+    victim = loaded[0].requests[3].request_id
+    for attempts, blamed in ((RecordingAttempts(), ""), (RecordingAttempts(attempt=2), victim)):
         with pytest.raises(error):
-            UnitRunner(DyingEngine(victim, error), attempts).answer(unit)
-    return victim, together, alone
-
-
-def test_death_of_a_rank_is_forgiven(loaded: list[Loaded]) -> None:
-    victim, together, alone = died(loaded[0], EngineDiedError)
-    assert (together.forgiven, alone.forgiven) == ([""], [victim])
-    assert (together.stalled, alone.stalled) == ([], [])
-
-
-def test_failed_device_is_not_forgiven(loaded: list[Loaded]) -> None:
-    _, together, alone = died(loaded[0], DeviceFailedError)
-    assert (together.forgiven, alone.forgiven) == ([], [])
-    assert (together.stalled, alone.stalled) == ([], [])
-
-
-def test_stall_of_a_rank_is_not_forgiven(loaded: list[Loaded]) -> None:
-    victim, together, alone = died(loaded[0], EngineStalledError)
-    assert (together.forgiven, alone.forgiven) == ([], [])
-    assert (together.stalled, alone.stalled) == ([""], [victim])
+            UnitRunner(DyingEngine(victim, error), attempts).answer(loaded[0])
+        assert (attempts.forgiven, attempts.stalled) == ([blamed] * is_forgiven, [blamed] * is_stall)
 
 
 def test_answered_units_survive_packing(loaded: list[Loaded]) -> None:
@@ -144,17 +118,11 @@ def test_receipts_survive_packing() -> None:
     cells = {("vsv", "1-frame", "ok"): 3, ("vsv", "1-frame", "error"): 1}
     receipts = [
         Receipt(
-            part="p",
-            counts=cells,
-            replica="r",
-            began=1.0,
-            ended=2.5,
-            tokens=TokenCounts(7, 2, cached=1),
-            warnings=("slow",),
-            failed=(("a", "x"),),
+            part="p", counts=cells, replica="r", began=1.0, ended=2.5, tokens=TokenCounts(7, 2, cached=1),
+            warnings=("slow",), failed=(("a", "x"),),
         ),
         Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),
-    ]
+    ]  # fmt: skip
     (row,) = pack_receipts(receipts).to_pylist()
     assert unpack_receipts(row) == receipts
 
@@ -167,7 +135,6 @@ def test_rows_hold_any_text_of_a_model(loaded: list[Loaded]) -> None:
 
     unit = loaded[0]
     table = carried(unit.unit, UnitRunner(SurrogateEngine(), RecordingAttempts()).answer(unit)).rows
-    assert isinstance(table, pa.Table)
     assert set(table["output"].to_pylist()) == {"half ? pair \x00 🙂"}
 
 

@@ -28,19 +28,16 @@ SMALL = Table(
     notes=("Read with care.",),
 )
 GROUPED = Table(
-    id="grouped",
-    title="Groups",
-    columns=("Homo", "Hetero", "Homo", "Hetero"),
-    groups=(("En-De", 2), ("", 2)),
+    id="grouped", title="Groups", columns=("Homo", "Hetero", "Homo", "Hetero"), groups=(("En-De", 2), ("", 2)),
     rows=(TableRow(label="m", cells=(0.1, 0.2, 0.3, 0.4)),),
-)
+)  # fmt: skip
 
 
 def cells(sample_table: Table) -> list[list[str]]:
     return list(csv.reader(io.StringIO(to_csv(sample_table), newline="")))
 
 
-def test_markdown_of_a_table() -> None:
+def test_table_in_markdown_csv_and_latex() -> None:
     assert to_markdown(SMALL) == (
         "| Model | Avg. | n | Kind |\n"
         "| --- | ---: | ---: | --- |\n"
@@ -52,9 +49,6 @@ def test_markdown_of_a_table() -> None:
         "\n(1) full set\n"
         "\nRead with care.\n"
     )
-
-
-def test_csv_has_full_precision_and_empty_missing_cells() -> None:
     assert to_csv(SMALL) == (
         "block,Model,origin,Avg.,Avg. ci_low,Avg. ci_high,n,Kind,note\n"
         ",Chance,ours,0.25,,,,text,\n"
@@ -62,9 +56,6 @@ def test_csv_has_full_precision_and_empty_missing_cells() -> None:
         "32-Frames,ours,ours,0.3333333333333333,0.25,0.4375,480,run,\n"
         "32-Frames,failed,ours,,,,0,run,\n"
     )
-
-
-def test_latex_of_a_table() -> None:
     assert to_latex(SMALL) == (
         "% small: needs the package booktabs; names beyond Latin letters need LuaLaTeX or XeLaTeX\n"
         "\\providecommand{\\ci}[3]{#1\\,{\\scriptsize[#2, #3]}} % value and interval: redefine it for all tables\n"
@@ -100,28 +91,15 @@ def test_html_has_origin_kind_and_marks_as_classes() -> None:
     assert data[2] == "text"
     assert data[3] == "number best"
     assert [attributes.get("scope") for tag, attributes in page.elements if tag == "th"] == [
-        *["col"] * 4,
-        "row",
-        "rowgroup",
-        *["row"] * 3,
-    ]
+        *["col"] * 4, "row", "rowgroup", *["row"] * 3,
+    ]  # fmt: skip
 
 
-def test_groups_are_above_heads_in_latex_and_html_and_before_them_elsewhere() -> None:
+def test_groups_and_parts_of_values_have_names_of_their_own() -> None:
     assert column_names(GROUPED) == ["En-De Homo", "En-De Hetero", "Homo", "Hetero"]
     assert cells(GROUPED)[0] == ["block", "Model", "origin", "En-De Homo", "En-De Hetero", "Homo", "Hetero", "note"]
     assert " & \\multicolumn{2}{c}{En-De} & \\multicolumn{2}{c}{} \\\\\n\\cmidrule(lr){2-3}\n" in to_latex(GROUPED)
     assert Page(html(GROUPED)).values("colspan") == ["2", "2"]
-
-
-def test_wide_table_is_tighter_in_latex() -> None:
-    names = tuple(f"Spatial {index}" for index in range(9))
-    sample_table = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
-    assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(sample_table)
-    assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(sample_table)
-
-
-def test_parts_of_a_table_value_have_csv_columns() -> None:
     cell = TableValue(value=0.5, delta=-0.25, low=0.1, high=0.9, n=4, n_failed=0, note="=why")
     sample_table = Table(id="t", title="T", columns=("a", "b"), rows=(TableRow(label="m", cells=(cell, True)),))
     heads, values = cells(sample_table)
@@ -135,34 +113,19 @@ def test_csv_numbers_are_read_back_exactly(value: float) -> None:
     assert float(cells(sample_table)[1][3]) == value
 
 
-def test_empty_table_is_formatted() -> None:
-    sample_table = Table(id="t", title="T", columns=(), rows=())
-    assert to_markdown(sample_table) == "| Model |\n| --- |\n"
-    assert cells(sample_table) == [["block", "Model", "origin", "note"]]
-    assert "\\begin{tabular}{l}" in to_latex(sample_table)
-    assert [tag for tag, _ in Page(html(sample_table)).elements][:2] == ["div", "table"]
-
-
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_escaped_in_html(text: str) -> None:
+def test_hostile_text_is_escaped_in_every_format(text: str) -> None:
     hostile, plain_page = Page(html(table(text))), Page(html(table()))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain_page.elements]
     assert [sorted(names) for _, names in hostile.elements] == [sorted(names) for _, names in plain_page.elements]
     assert all(MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
     assert "".join(hostile.text).count(clean(text)) >= 7
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_escaped_in_csv(text: str) -> None:
     rows = cells(table(text))
     assert [len(row) for row in rows] == [len(rows[0])] * 4
     assert rows[1][:2] == [csv_cell(text)] * 2
     for cell in (cell for row in rows for cell in row):
         assert not re.match(r"\s*[=@＝＠]|\s*[+-](?![\d.]+$)|\t|\r", cell)
 
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_adds_no_row_or_column_to_markdown(text: str) -> None:
     def shape(sample_table: Table) -> list[int]:
         lines = [line for line in to_markdown(sample_table).splitlines() if line.startswith("| ")]
         return [len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) for line in lines]
@@ -170,9 +133,6 @@ def test_hostile_text_adds_no_row_or_column_to_markdown(text: str) -> None:
     assert shape(table(text)) == shape(table())
     assert "<" not in to_markdown(table(text))
 
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_adds_no_command_to_latex(text: str) -> None:
     def commands(sample_table: Table) -> set[str]:
         return set(re.findall(r"\\(?:[A-Za-z]+|.)", to_latex(sample_table).replace("\n", " ")))
 
@@ -184,17 +144,29 @@ def test_hostile_text_adds_no_command_to_latex(text: str) -> None:
     assert to_latex(table(text)).count("\n") == to_latex(table()).count("\n")
 
 
-def test_every_format_shows_every_row() -> None:
+def test_every_format_shows_every_row_and_an_empty_table() -> None:
     sample_table = table()
     assert len(lay_out(sample_table).rows) == 4
     assert len(cells(sample_table)) == 1 + 3
     assert to_latex(sample_table).count("\\\\\n") == 2 + 4
     assert [tag for tag, _ in Page(html(sample_table)).elements].count("tr") == 2 + 4
+    sample_table = Table(id="t", title="T", columns=(), rows=())
+    assert to_markdown(sample_table) == "| Model |\n| --- |\n"
+    assert cells(sample_table) == [["block", "Model", "origin", "note"]]
+    assert "\\begin{tabular}{l}" in to_latex(sample_table)
+    assert [tag for tag, _ in Page(html(sample_table)).elements][:2] == ["div", "table"]
 
 
-def test_latex_prints_the_caption_in_place_of_the_title() -> None:
+def test_latex_has_the_caption_rows_and_failures_once_and_tighter_wide_tables() -> None:
     assert r"\caption{In words.}" in to_latex(replace(SMALL, caption="In words."))
     assert "In words." not in to_markdown(replace(SMALL, caption="In words."))
+    names = tuple(f"Spatial {index}" for index in range(9))
+    sample_table = Table(id="wide", title="W", columns=names, rows=(TableRow(label="m", cells=(0.5,) * 9),))
+    assert "\\footnotesize\\setlength{\\tabcolsep}{3pt}" in to_latex(sample_table)
+    assert "\\shortstack[r]{Spatial\\\\0}" in to_latex(sample_table)
+    cells = (TableValue(value=0.5, n=9, n_failed=2), TableValue(value=0.5, n=1_200, n_failed=1))
+    table = Table(id="t", title="t", columns=("a", "b"), rows=(TableRow(label="m", cells=cells),))
+    assert "Rows behind a number: 9 to 1,200; 3 failed in all cells together." in to_latex(table)
 
 
 def test_bold_of_latex_needs_an_interval_clear_of_all_others() -> None:
@@ -211,9 +183,3 @@ def test_bold_of_latex_needs_an_interval_clear_of_all_others() -> None:
     assert "**.80**" in to_markdown(column(0.8, 0.6))
     tested = replace(near, value=0.81, low=0.75, high=0.85, best=True)
     assert r"\textbf{.81}" in to_latex(replace(column(tested, best), better=()))
-
-
-def test_latex_states_rows_and_failures_once() -> None:
-    cells = (TableValue(value=0.5, n=9, n_failed=2), TableValue(value=0.5, n=1_200, n_failed=1))
-    table = Table(id="t", title="t", columns=("a", "b"), rows=(TableRow(label="m", cells=cells),))
-    assert "Rows behind a number: 9 to 1,200; 3 failed in all cells together." in to_latex(table)

@@ -41,24 +41,13 @@ def test_missing_value_is_a_dash_and_not_a_zero(cell: TableCell) -> None:
     assert lay_out(table(row("m", 0.0))).rows[0].cells[0].text == ".00"
 
 
-def test_text_and_check_marks_are_text() -> None:
+def test_cells_have_text_delta_interval_counts_and_footnotes() -> None:
     formatted = lay_out(table(row("m", "De", True, False))).rows[0].cells
     assert [(cell.text, cell.kind) for cell in formatted] == [("De", "text"), ("✓", "text"), ("", "text")]
-
-
-def test_delta_interval_and_counts_follow_the_number() -> None:
     cell = TableValue(value=0.538, delta=-0.021, low=0.49, high=0.585, n=3840, n_failed=2)
     (formatted,) = lay_out(table(row("m", cell), style="percent1")).rows[0].cells
     assert (formatted.text, formatted.delta, formatted.interval) == ("53.8", "(−2.1)", "[49.0, 58.5]")
     assert formatted.suffix == "(−2.1) [49.0, 58.5] n 3,840, 2 failed"
-
-
-@pytest.mark.parametrize("cell", [TableValue(value=0.5, low=0.4), TableValue(value=0.5, low=math.nan, high=0.6)])
-def test_half_an_interval_is_not_shown(cell: TableValue) -> None:
-    assert lay_out(table(row("m", cell))).rows[0].cells[0].suffix == ""
-
-
-def test_equal_notes_share_a_footnote() -> None:
     sample_table = table(
         row("m", TableValue(value=0.1, note="odd"), TableValue(value=0.2, note="odder")), row("n", 0.1, 0.2, note="odd")
     )
@@ -68,47 +57,34 @@ def test_equal_notes_share_a_footnote() -> None:
     assert formatted.rows[1].footnote == 1
 
 
-def test_best_formatted_value_is_marked() -> None:
+@pytest.mark.parametrize("cell", [TableValue(value=0.5, low=0.4), TableValue(value=0.5, low=math.nan, high=0.6)])
+def test_half_an_interval_is_not_shown(cell: TableValue) -> None:
+    assert lay_out(table(row("m", cell))).rows[0].cells[0].suffix == ""
+
+
+def test_best_values_are_marked() -> None:
     sample_table = table(
         row("m", 0.5, 0.5, 0.5), row("n", 0.5001, 0.4, 0.4), row("o", 0.1, 0.6, 0.6), better=("higher", "lower", "")
     )
     assert marks(sample_table) == ["b..", "bb.", "..."]
-
-
-def test_constants_and_doubtful_numbers_are_never_the_best() -> None:
     sample_table = table(
-        row("human", 0.9, origin="human", baseline=True),
-        row("chance", 0.85, baseline=True),
+        row("human", 0.9, origin="human", baseline=True), row("chance", 0.85, baseline=True),
         row("misprint", TableValue(value=0.8, doubtful=True), origin="published"),
-        row("paper", 0.7, origin="published"),
-        row("ours", 0.6),
-        row("null", None),
-        better=("higher",),
-    )
+        row("paper", 0.7, origin="published"), row("ours", 0.6), row("null", None), better=("higher",),
+    )  # fmt: skip
     assert marks(sample_table) == [".", ".", ".", "b", ".", "."]
-
-
-def test_second_best_of_the_table() -> None:
     sample_table = table(row("m", 0.5), row("n", 0.7), row("o", 0.6), row("p", 0.6), better=("higher",), second="table")
     assert marks(sample_table) == [".", "b", "s", "s"]
-
-
-def test_best_of_the_table_and_best_of_each_block() -> None:
     rows = (
-        row("A", origin="heading"),
-        row("m", 0.5),
-        row("n", 0.4),
-        row("B", origin="heading"),
-        row("o", 0.7),
+        row("A", origin="heading"), row("m", 0.5), row("n", 0.4), row("B", origin="heading"), row("o", 0.7),
         row("p", 0.2),
-    )
+    )  # fmt: skip
     assert marks(table(*rows, better=("higher",), second="block")) == ["", "s", ".", "", "b", "."]
     assert marks(table(*rows, better=("higher",), best_of="block")) == ["", "b", ".", "", "b", "."]
     assert marks(table(*rows, better=("higher",), best_of="block", second="table")) == ["", "b", "s", "", "b", "s"]
-
-
-def test_single_number_is_not_marked() -> None:
     assert marks(table(row("m", 0.5), row("n", None), better=("higher",))) == [".", "."]
+    sample_table = table(row("m", 12.5), row("n", math.inf), row("o", 3), better=("higher",), style="plain")
+    assert marks(sample_table) == [".", "b", "."]
 
 
 def test_heat_runs_from_0_to_10_without_counts_and_gaps() -> None:
@@ -116,8 +92,3 @@ def test_heat_runs_from_0_to_10_without_counts_and_gaps() -> None:
     assert [cell.heat for cell in formatted] == [0, 0, 5, 10, 10, None, None]
     assert lay_out(table(row("m", 0.5), heat=(1.0, 1.0))).rows[0].cells[0].heat == 0
     assert lay_out(table(row("m", 0.5))).rows[0].cells[0].heat is None
-
-
-def test_plain_and_infinite_numbers_can_be_ranked() -> None:
-    sample_table = table(row("m", 12.5), row("n", math.inf), row("o", 3), better=("higher",), style="plain")
-    assert marks(sample_table) == [".", "b", "."]

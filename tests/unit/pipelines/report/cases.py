@@ -21,35 +21,15 @@ from tests.support.paths import GOLDEN
 GOLDEN_ROWS = GOLDEN / "report"
 
 HOSTILE = (
-    "</script><script>alert(1)</script>",
-    "</style><style>*{display:none}</style>",
-    "</svg><svg onload=alert(1)>",
-    "<img src=x onerror=alert(1)>",
-    "--><script>alert(1)</script><!--",
-    "]]><script>alert(1)</script>",
-    "\" onmouseover=alert(1) x=\"' autofocus onfocus=alert(1) '",
-    '=HYPERLINK("http://x","y")',
-    "+1+cmd|' /C calc'!A0",
-    "@SUM(1)",
-    "\t=1",
-    "\r\n=1",
-    "\u200b=1",
-    "\ufeff\u00ad @SUM(1)",
-    "$x^2$ and $\\frac{1}{0}$",
-    "\\input{/etc/passwd}\\write18{id}",
-    "^^5cinput{/etc/passwd}",
-    "} \\end{tabular} \\immediate\\write18{id} %",
-    "[9cm] \\\\*[9cm]",
-    "| a | b |\n| --- | --- |\n| c | d |",
-    "\x00\x01\x1b[2J\x7f\x85\ufffe\uffff",
-    "\ud800 lone \udfff surrogates",
-    "\u202eturned\u2066 around",
-    "{{ 7 * 7 }} {% raw %}",
-    "javascript:alert(1)",
-    "[a](javascript:alert(1)) ![b](http://x) <http://x> http://x www.x.org",
-    "한국어 \U0001f600 e\u0301",
-    "x" * 5_000,
-)
+    "</script><script>alert(1)</script>", "</style><style>*{display:none}</style>", "</svg><svg onload=alert(1)>",
+    "<img src=x onerror=alert(1)>", "--><script>alert(1)</script><!--", "]]><script>alert(1)</script>",
+    "\" onmouseover=alert(1) x=\"' autofocus onfocus=alert(1) '", '=HYPERLINK("http://x","y")', "+1+cmd|' /C calc'!A0",
+    "@SUM(1)", "\t=1", "\r\n=1", "\u200b=1", "\ufeff\u00ad @SUM(1)", "$x^2$ and $\\frac{1}{0}$",
+    "\\input{/etc/passwd}\\write18{id}", "^^5cinput{/etc/passwd}", "} \\end{tabular} \\immediate\\write18{id} %",
+    "[9cm] \\\\*[9cm]", "| a | b |\n| --- | --- |\n| c | d |", "\x00\x01\x1b[2J\x7f\x85\ufffe\uffff",
+    "\ud800 lone \udfff surrogates", "\u202eturned\u2066 around", "{{ 7 * 7 }} {% raw %}", "javascript:alert(1)",
+    "[a](javascript:alert(1)) ![b](http://x) <http://x> http://x www.x.org", "한국어 \U0001f600 e\u0301", "x" * 5_000,
+)  # fmt: skip
 
 
 def golden(name: str) -> list[Any]:
@@ -88,21 +68,10 @@ class Page(HTMLParser):
 
 def metric(**changes: Any) -> Measured:
     row = {
-        "benchmark": "maia",
-        "task": "vsv",
-        "model": "small",
-        "setting": "32-frames",
-        "subset": "",
-        "category": "",
-        "metric": "pool_accuracy",
-        "value": 0.5,
-        "unit": "fraction",
-        "n": 120,
-        "n_failed": 1,
-        "ci_low": 0.4,
-        "ci_high": 0.6,
-        "note": "",
-    }
+        "benchmark": "maia", "task": "vsv", "model": "small", "setting": "32-frames", "subset": "", "category": "",
+        "metric": "pool_accuracy", "value": 0.5, "unit": "fraction", "n": 120, "n_failed": 1, "ci_low": 0.4,
+        "ci_high": 0.6, "note": "",
+    }  # fmt: skip
     return measured(**{**row, **changes})
 
 
@@ -118,12 +87,7 @@ def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:
         Radar(id=f"{prefix}_radar", title=text, axes=axes, series=series, notes=notes),
         Bars(id=f"{prefix}_bars", title=text, categories=axes, series=series, y_label=text, notes=notes),
         Bars(
-            id=f"{prefix}_flat",
-            title=text,
-            categories=axes,
-            series=series,
-            y_label=text,
-            horizontal=True,
+            id=f"{prefix}_flat", title=text, categories=axes, series=series, y_label=text, horizontal=True,
             percent=False,
         ),
         Bars(id=f"{prefix}_stack", title=text, categories=axes, series=series[:2], stacked=True),
@@ -140,7 +104,7 @@ def figures(text: str = "words", prefix: str = "f") -> tuple[Figure, ...]:
             percent=True,
             diagonal=True,
         ),
-    )
+    )  # fmt: skip
 
 
 def table(text: str = "words", name: str = "t") -> Table:
@@ -173,44 +137,23 @@ def report(text: str = "words") -> ReportData:
     )
     answers = [
         ExampleAnswer(
-            benchmark="maia",
-            model=text,
-            task=text,
-            setting=text,
-            sample_id=text,
-            variant=text,
-            question=text,
-            output=output,
-            read_as=output,
-            verdict="wrong" if output else "error",
-            note=text,
+            benchmark="maia", model=text, task=text, setting=text, sample_id=text, variant=text, question=text,
+            output=output, read_as=output, verdict="wrong" if output else "error", note=text,
         )
         for output in (text, None)
-    ]
+    ]  # fmt: skip
     part = BenchmarkSection(
-        name="maia",
-        title=text,
-        source=text,
-        measure=text,
-        headline="pool_accuracy",
-        settings=("black-video", "32-frames"),
-        tables=(table(text),),
-        figures=figures(text),
-    )
+        name="maia", title=text, source=text, measure=text, headline="pool_accuracy",
+        settings=("black-video", "32-frames"), tables=(table(text),), figures=figures(text),
+    )  # fmt: skip
     across = Section(
-        name="people",
-        title=text,
-        summary=(table(text, "s"),),
-        tables=(table(text, "u"),),
+        name="people", title=text, summary=(table(text, "s"),), tables=(table(text, "u"),),
         figures=figures(text, "g")[:1],
-    )
+    )  # fmt: skip
     run = {
-        "command": text,
-        text: text,
-        "seed": 42,
-        "models": {text: {"revision": text, text: [text]}},
+        "command": text, text: text, "seed": 42, "models": {text: {"revision": text, text: [text]}},
         "versions": {text: 1},
-    }
+    }  # fmt: skip
     count = CellCount(
         benchmark="maia", model=text, task=text, setting=text, requests=10, ok=7, error=1, excluded=1, missing=1
     )
@@ -235,40 +178,20 @@ def report(text: str = "words") -> ReportData:
 def standing(text: str = "words", **changes: Any) -> Standing:
     """Return a significant lead of `small` over `other`, with `text` in every text field."""
     fields = {
-        "benchmark": "maia",
-        "title": text,
-        "metric": "pool_accuracy",
-        "task": "vsv",
-        "setting": "32-frames",
+        "benchmark": "maia", "title": text, "metric": "pool_accuracy", "task": "vsv", "setting": "32-frames",
         "ranked": (metric(), metric(model="other", value=0.459), metric(model=text, value=0.3)),
         "unmeasured": (metric(model=f"{text} 2", value=None, note=text),),
-        "people": People(value=TableValue(value=0.94), rows="same"),
-        "chance": Chance(0.25),
-        "published": Published(model=text, value=0.8, metric="pool_accuracy"),
-        "lead": difference(),
-        "dollars": 3.1,
-    }
+        "people": People(value=TableValue(value=0.94), rows="same"), "chance": Chance(0.25),
+        "published": Published(model=text, value=0.8, metric="pool_accuracy"), "lead": difference(), "dollars": 3.1,
+    }  # fmt: skip
     return Standing(**{**fields, **changes})
 
 
 def difference(**changes: Any) -> Difference:
     """Return a difference of 4.1 points [1.2, 7.0] that a test finds."""
     fields = {
-        "benchmark": "maia",
-        "model_a": "other",
-        "model_b": "small",
-        "task": "vsv",
-        "setting": "32-frames",
-        "value": "pool_accuracy",
-        "n": 120,
-        "clusters": 40,
-        "only_one": 0,
-        "mean_a": 0.459,
-        "mean_b": 0.5,
-        "delta": 0.041,
-        "ci_low": 0.012,
-        "ci_high": 0.07,
-        "p": 0.01,
-        "changed": None,
-    }
+        "benchmark": "maia", "model_a": "other", "model_b": "small", "task": "vsv", "setting": "32-frames",
+        "value": "pool_accuracy", "n": 120, "clusters": 40, "only_one": 0, "mean_a": 0.459, "mean_b": 0.5,
+        "delta": 0.041, "ci_low": 0.012, "ci_high": 0.07, "p": 0.01, "changed": None,
+    }  # fmt: skip
     return Difference(**{**fields, **changes})

@@ -1,5 +1,3 @@
-"""Comparison of outputs on the rows that both scored."""
-
 from __future__ import annotations
 
 import json
@@ -43,13 +41,9 @@ def write_output(
     """Write an output with vsv scores, one question a clip; None is a row without a score."""
     out = Store(str(folder))
     target = target_of(
-        benchmark_name="maia",
-        dataset_fingerprint="d",
-        model=model,
-        fingerprint={"revision": revision, **fingerprint},
-        task_settings=(TaskSetting("vsv", setting),),
-        seed=42,
-    )
+        benchmark_name="maia", dataset_fingerprint="d", model=model, fingerprint={"revision": revision, **fingerprint},
+        task_settings=(TaskSetting("vsv", setting),), seed=42,
+    )  # fmt: skip
     rows = [
         {
             "request_id": f"{repeat:016x}{i:016x}",
@@ -81,7 +75,6 @@ def test_clear_difference_differs_from_chance(tmp_path: Path) -> None:
     values = (difference.value, difference.n, difference.delta, difference.changed, difference.verdict)
     assert values == ("correct", 40, 0.9, 36, "differs")
     # clips' differences 1 (nine) and 0: standard error 0.1, nine degrees of freedom
-    assert difference.spread is not None
     assert (difference.clusters, difference.spread.freedom) == (10, pytest.approx(9))
     assert difference.standard_error == pytest.approx(0.1)
     assert (difference.family, difference.p_holm) == ("headline", difference.p)
@@ -201,7 +194,6 @@ def test_an_interval_beside_a_verdict_agrees_with_it(tmp_path: Path) -> None:
     assert single.verdict == "differs"
     family = _holm_corrected([single, *[replace(single, family="headline")] * 99])
     for row in (single, *family):
-        assert row.shown_ends is not None
         assert (row.verdict == "differs") == (row.shown_ends[0] > 0)
         assert (row.ci_low, row.ci_high) == (single.ci_low, single.ci_high)  # uncorrected
     assert family[0].verdict == "not shown"
@@ -215,9 +207,7 @@ def test_other_scores_do_not_change_what_is_said_of_the_headline(tmp_path: Path)
     generator = np.random.default_rng(1)
     for model in "ab":
         change_rows(
-            out,
-            lambda row: row["values"].extend((f"other{n}", float(generator.random())) for n in range(20)),
-            model,
+            out, lambda row: row["values"].extend((f"other{n}", float(generator.random())) for n in range(20)), model
         )
     headline, *others = compare(out, None).differences
     assert ({row.family for row in others}, len(others)) == ({"other"}, 20)

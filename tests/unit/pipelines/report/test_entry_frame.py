@@ -1,5 +1,3 @@
-"""Scores joined with planned requests."""
-
 from __future__ import annotations
 
 import pyarrow as pa

@@ -18,19 +18,9 @@ from tests.support.measured import measured
 from tests.support.report_results import EMPTY, results_of
 
 LEVEL = HumanLevel(
-    task="quiz",
-    metric="accuracy",
-    subset="some",
-    settings=("seen",),
-    value=0.9,
-    n=40,
-    chance=0.25,
-    items="approximate",
-    tables=("Table 1",),
-    printed_subset="theirs",
-    drawn=("seen",),
-    source="Table 1: one person",
-)
+    task="quiz", metric="accuracy", subset="some", settings=("seen",), value=0.9, n=40, chance=0.25,
+    items="approximate", tables=("Table 1",), printed_subset="theirs", drawn=("seen",), source="Table 1: one person",
+)  # fmt: skip
 
 
 def metric(model: str, name: str = "accuracy", *, value: float | None = 0.5, **more: object) -> Measured:
@@ -51,12 +41,7 @@ def printed(model: str, value: float, **changes: str) -> PublishedValue:
 
 
 def comparison(level: HumanLevel, metrics: list[Measured], papers: list[PublishedValue]) -> HumanComparison:
-    return HumanComparison(
-        title="B",
-        levels=(level,),
-        metrics=metrics,
-        published=papers,
-    )
+    return HumanComparison(title="B", levels=(level,), metrics=metrics, published=papers)
 
 
 def lines(*comparisons: HumanComparison) -> list[tuple[str, str, dict[str, object]]]:
@@ -75,14 +60,12 @@ def test_comparison_lists_ours_and_published_with_human_and_chance() -> None:
     (_, _, published), (_, _, ours) = table_lines
     assert published["Measure"] == "accuracy, theirs"
     assert published["Value"] == TableValue(value=0.6, n=40)
-    assert isinstance(published["Gap to human"], TableValue)
     assert (published["Gap to human"].value, published["Gap to human"].low) == (pytest.approx(-0.3), None)
     assert (published["Items"], ours["Items"]) == ("the people's", "approximate")
     assert (ours["Task"], ours["Setting"], ours["Measure"]) == ("quiz", "seen", "accuracy, some")
     assert ours["Value"] == TableValue(value=0.5, low=0.4, high=0.7, n=20)
     assert (ours["Human"], ours["Chance"]) == (TableValue(value=0.9, n=40), 0.25)
     gap = ours["Gap to human"]
-    assert isinstance(gap, TableValue)
     assert (gap.value, gap.low, gap.high) == (pytest.approx(-0.4), pytest.approx(-0.5), pytest.approx(-0.2))
 
 
@@ -100,7 +83,7 @@ def test_paired_gap_is_shown_on_the_same_items() -> None:
     assert cells["Human"] == TableValue(value=0.8, low=0.4, high=0.7, n=20)
 
 
-def test_best_published_model_is_shown_without_a_human_value() -> None:
+def test_best_published_model_stands_without_a_human_value_as_the_mean_of_its_parts() -> None:
     level = HumanLevel(task="quiz", metric="accuracy", items="unpublished", best_of=("Table 1",), chance_metric="guess")
     papers = [
         printed("good", 0.6, subset=""), printed("best", 0.7, subset=""),
@@ -112,42 +95,6 @@ def test_best_published_model_is_shown_without_a_human_value() -> None:
     assert table_lines[-1][2]["Chance"] == 0.1
     assert table_lines[-1][2]["Human"] == TableValue(value=None)
     assert table_lines[-1][2]["Gap to human"] == TableValue(value=None)
-
-
-def test_missing_value_has_a_note_and_no_gap() -> None:
-    ((_, _, cells),) = lines(
-        comparison(LEVEL, [metric("m", value=None, ci_low=None, ci_high=None, note="no judge")], [])
-    )
-    assert cells["Value"] == TableValue(value=None, n=20, note="no judge")
-    assert cells["Gap to human"] == TableValue(value=None)
-
-
-def test_figure_has_lines_for_people_and_chance() -> None:
-    (figure,) = human_figures([comparison(LEVEL, [metric("m"), metric("k", value=0.3)], [printed("p", 0.6)])])
-    assert isinstance(figure, Bars)
-    assert figure.categories == ("B: quiz, accuracy, some, seen",)
-    assert [(series.label, series.origin, series.values) for series in figure.series] == [
-        ("m", "ours", (0.5,)),
-        ("k", "ours", (0.3,)),
-        ("Best published", "published", (0.6,)),
-        ("Chance", "ours", (0.25,)),
-        ("People", "human", (0.9,)),
-    ]
-
-
-def test_note_on_people_names_what_has_no_line() -> None:
-    (figure,) = human_figures([comparison(LEVEL, [metric("m")], [])])
-    assert not any("No line" in note for note in figure.notes)
-    (figure,) = human_figures([comparison(replace(LEVEL, value=None), [metric("m")], [])])
-    assert any(note.endswith("published of B: quiz, accuracy, some, seen.") for note in figure.notes)
-
-
-def test_no_table_without_a_comparable_measure() -> None:
-    assert human_tables([comparison(LEVEL, [metric("m", task="other")], [printed("p", 0.6)])]) == []
-    assert human_figures([comparison(LEVEL, [], [printed("p", 0.6)])]) == []
-
-
-def test_mean_of_printed_parts_stands_for_a_whole_that_is_not_printed() -> None:
     level = HumanLevel(
         task="quiz", metric="accuracy", category="All", items="unpublished", best_of=("Table 1",),
         printed_parts=("odd", "even"),
@@ -160,20 +107,47 @@ def test_mean_of_printed_parts_stands_for_a_whole_that_is_not_printed() -> None:
     assert (label, origin, cells["Value"]) == ("good", "published", TableValue(value=pytest.approx(0.7)))
 
 
+def test_missing_values_and_counts_have_no_gap() -> None:
+    ((_, _, cells),) = lines(
+        comparison(LEVEL, [metric("m", value=None, ci_low=None, ci_high=None, note="no judge")], [])
+    )
+    assert cells["Value"] == TableValue(value=None, n=20, note="no judge")
+    assert cells["Gap to human"] == TableValue(value=None)
+    level = replace(LEVEL, metric="count", value=12.0)
+    ((_, _, cells),) = lines(comparison(level, [metric("m", "count", value=4.0, unit="count")], []))
+    assert cells["Value"] == TableValue(value=4, low=0.4, high=0.7, n=20)
+    assert isinstance(cells["Value"].value, int)
+    assert cells["Gap to human"] == TableValue(value=None)
+
+
+def test_figure_has_lines_for_people_and_chance_or_a_note() -> None:
+    (figure,) = human_figures([comparison(LEVEL, [metric("m"), metric("k", value=0.3)], [printed("p", 0.6)])])
+    assert isinstance(figure, Bars)
+    assert figure.categories == ("B: quiz, accuracy, some, seen",)
+    assert [(series.label, series.origin, series.values) for series in figure.series] == [
+        ("m", "ours", (0.5,)),
+        ("k", "ours", (0.3,)),
+        ("Best published", "published", (0.6,)),
+        ("Chance", "ours", (0.25,)),
+        ("People", "human", (0.9,)),
+    ]
+    (figure,) = human_figures([comparison(LEVEL, [metric("m")], [])])
+    assert not any("No line" in note for note in figure.notes)
+    (figure,) = human_figures([comparison(replace(LEVEL, value=None), [metric("m")], [])])
+    assert any(note.endswith("published of B: quiz, accuracy, some, seen.") for note in figure.notes)
+
+
+def test_no_table_without_a_comparable_measure() -> None:
+    assert human_tables([comparison(LEVEL, [metric("m", task="other")], [printed("p", 0.6)])]) == []
+    assert human_figures([comparison(LEVEL, [], [printed("p", 0.6)])]) == []
+
+
 def test_models_of_other_tables_are_not_on_the_peoples_items() -> None:
     level = replace(LEVEL, printed_subset="some", best_of=("Table 2",))
     papers = [printed("same", 0.6, subset="some"), printed("other", 0.7, subset="some", table="Table 2")]
     same, other, _ = (cells for _, _, cells in lines(comparison(level, [metric("m")], papers)))
     assert (same["Items"], same["Value"]) == ("the people's", TableValue(value=0.6, n=40))
     assert (other["Items"], other["Value"]) == ("approximate", TableValue(value=0.7))
-
-
-def test_counts_are_shown_as_such_and_have_no_gap() -> None:
-    level = replace(LEVEL, metric="count", value=12.0)
-    ((_, _, cells),) = lines(comparison(level, [metric("m", "count", value=4.0, unit="count")], []))
-    assert cells["Value"] == TableValue(value=4, low=0.4, high=0.7, n=20)
-    assert isinstance(cells["Value"].value, int)
-    assert cells["Gap to human"] == TableValue(value=None)
 
 
 def test_benchmarks_compare_with_the_best_published_models() -> None:

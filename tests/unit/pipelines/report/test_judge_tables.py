@@ -36,7 +36,7 @@ def is_whole(metric: Metric) -> bool:
     return metric.metric == "oevqa_accuracy" and not metric.category
 
 
-def test_metrics_and_agreement_by_hand() -> None:
+def test_metrics_and_agreement_by_hand_and_without_a_value_where_a_verdict_failed() -> None:
     by_judge, agreement = judged([1, 1, 0, 0], [1, 0, 0, -1])
     accuracies = {judge: (m.value, m.n) for judge, metrics in by_judge.items() for m in metrics if is_whole(m)}
     values = {(m.metric, m.category): (m.value, m.n) for m in agreement}
@@ -44,9 +44,6 @@ def test_metrics_and_agreement_by_hand() -> None:
     assert accuracies == {"a": (2 / 5, 5), "b": (1 / 5, 5)}
     assert [values[name, "a / b"] for name in PAIR_COUNTS] == [(1, 3), (1, 3), (0, 3), (1, 3)]
     assert (values["judge_unread", "a"], values["judge_unread", "b"]) == ((0, 4), (1, 4))
-
-
-def test_a_verdict_that_failed_leaves_that_judges_metric_without_a_value() -> None:
     by_judge, _ = judged([1, 1], [1, NAN])
     metrics = {judge: m for judge, metrics in by_judge.items() for m in metrics if is_whole(m)}
     assert metrics["a"].value == 2 / 3
@@ -89,7 +86,6 @@ def test_tables_mark_the_own_family_and_sum_over_models() -> None:
     # Chance: (4 * 3 + 3 * 4) / 49 = 24/49, so kappa is (28/49 - 24/49) / (25/49) = 4/25
     assert [numbers(row.cells) for row in agreement.rows] == [[None, 4 / 7, 0], [4 / 7, None, 1]]
     cell = agreement.rows[0].cells[1]
-    assert isinstance(cell, TableValue)
     assert (cell.n, cell.note) == (7, "kappa 0.16")
     # A is 2/5 above B on its own family and 1/5 below on the other model
     assert numbers(preference.rows[0].cells) == pytest.approx([2 / 5, -1 / 5, 3 / 5])

@@ -1,5 +1,3 @@
-"""Numbers of a report."""
-
 from __future__ import annotations
 
 import math

@@ -23,13 +23,10 @@ from tests.unit.pipelines.report.cases import metric
         ("", MetricSource(prompt_set="paper"), ("prompt:paper", "pool_accuracy")),
         ("En-De", MetricSource(prompt_set="paper"), ("En-De, prompt:paper", "pool_accuracy")),
         ("", MetricSource(captioner="b"), ("captioner:b", "pool_accuracy")),
-        (
-            "En-De",
-            MetricSource(prompt_set="paper", captioner="b"),
-            ("En-De, prompt:paper, captioner:b", "pool_accuracy"),
-        ),
+        ("En-De", MetricSource(prompt_set="paper", captioner="b"),
+         ("En-De, prompt:paper, captioner:b", "pool_accuracy")),
     ],
-)
+)  # fmt: skip
 def test_source_is_text_in_the_file_alone(subset: str, source: MetricSource, texts: tuple[str, str]) -> None:
     number = metric(subset=subset, source=source)
     row = metric_row(number)

@@ -64,19 +64,14 @@ def test_figure_file_has_a_line_for_each_origin() -> None:
     )
 
 
-def test_rows_of_annotators_are_of_people() -> None:
+def test_rows_of_annotators_and_under_their_headings_are_of_people() -> None:
     rows = (TableRow(label="human:ann", cells=(0.5,)), TableRow(label="m", cells=(0.5,)))
     table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), ())
     assert [row.origin for row in table.rows] == ["human", "ours"]
-
-
-def test_rows_under_the_heading_of_an_annotator_are_of_people() -> None:
     rows = (
-        TableRow(label="human:ann, Img2Txt", origin="heading"),
-        TableRow(label="Color", cells=(0.5,)),
-        TableRow(label="m, Img2Txt", origin="heading"),
-        TableRow(label="Color", cells=(0.5,)),
-    )
+        TableRow(label="human:ann, Img2Txt", origin="heading"), TableRow(label="Color", cells=(0.5,)),
+        TableRow(label="m, Img2Txt", origin="heading"), TableRow(label="Color", cells=(0.5,)),
+    )  # fmt: skip
     table = mark_compared(Table(id="t", title="t", columns=("a",), rows=rows), ())
     assert [row.origin for row in table.rows] == ["heading", "human", "heading", "ours"]
 

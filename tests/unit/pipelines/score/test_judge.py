@@ -61,24 +61,24 @@ def test_verdict_follows_from_the_replies(replies: list[str], failed: bool, verd
     assert judge(replies, failed).verdict(ASK, read_verdict) == verdict
 
 
-def test_retry_differs_in_its_seed_alone() -> None:
+def test_retry_differs_in_its_seed_alone_and_earlier_replies_are_loaded(tmp_path: Path) -> None:
     first, second = (judge().question(ASK, attempt) for attempt in (0, 1))
     assert first.request_id != second.request_id
     assert first.steps[0].turns == second.steps[0].turns
     assert [q.steps[0].generation.seed for q in (first, second)] == [42, 43]
+    out = Store(str(tmp_path))
+    question = judge().question(ASK, 0)
+    columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
+    rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
+    out.put(f"{part_folder('judgements', 'maia', 'j')}/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(rows, PREDICTIONS))
+    assert JudgeReplies.load("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True
 
 
 def row(sample: Sample, model: str, setting: str, output: str | None, status: str = "ok") -> Row:
     return Row(
-        request_id="",
-        sample=sample,
-        model=model,
-        task="oevqa",
-        setting=setting,
-        variant="",
-        status=status,
+        request_id="", sample=sample, model=model, task="oevqa", setting=setting, variant="", status=status,
         output=output,
-    )
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -93,13 +93,10 @@ def scoring(maia_data: str, target: ModelTarget) -> ScoringContext:
 
 def test_equal_answers_share_one_question(sample: Sample, scoring: ScoringContext) -> None:
     rows = [
-        row(sample, "m1", "1-frame", "un cane"),
-        row(sample, "m1", "32-frames", " un cane "),
-        row(sample, "m2", "1-frame", "un cane"),
-        row(sample, "m2", "32-frames", "un gatto"),
-        row(sample, "m2", "black-video", ""),
-        row(sample, "m2", "black-video", None, "error"),
-    ]
+        row(sample, "m1", "1-frame", "un cane"), row(sample, "m1", "32-frames", " un cane "),
+        row(sample, "m2", "1-frame", "un cane"), row(sample, "m2", "32-frames", "un gatto"),
+        row(sample, "m2", "black-video", ""), row(sample, "m2", "black-video", None, "error"),
+    ]  # fmt: skip
     asked_ids: set[str] = set()
     ids = [request.request_id for request, _ in open_questions(judge(), rows, scoring, asked_ids)]
     assert len(ids) == 2
@@ -113,30 +110,18 @@ def words(request: Request) -> str:
     return part.text
 
 
-def test_loader_reads_the_questions_of_the_judge_plan(
-    maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget
-) -> None:
+def test_loader_reads_the_plan(maia_data: str, tmp_path: Path, scoring: ScoringContext, target: ModelTarget) -> None:
     out = Store(str(tmp_path))
     fingerprint = scoring.dataset.manifest.dataset_fingerprint
     predictions = [
         prediction_row(
-            {
-                "request_id": f"{i:032x}",
-                "sample_id": name,
-                "benchmark": "maia",
-                "task": "oevqa",
-                "setting": "1-frame",
-                "variant": "",
-                "model": "m",
-                "model_revision": "",
-                "dataset_fingerprint": fingerprint,
-                "prompt_version": "",
-                "prompt_sha256": "",
-            },
+            {"request_id": f"{i:032x}", "sample_id": name, "benchmark": "maia", "task": "oevqa", "setting": "1-frame",
+             "variant": "", "model": "m", "model_revision": "", "dataset_fingerprint": fingerprint,
+             "prompt_version": "", "prompt_sha256": ""},
             Reply(request_id="", outcome=Answer(text=f"risposta {i // 2}") if i else Failure(type="x", message="y")),
         )
         for i, name in enumerate(sorted(scoring.samples)[:4])
-    ]
+    ]  # fmt: skip
     part = f"{part_folder('predictions', 'maia', 'm')}/148de9c5a7a44d19e56cd9ae.parquet"
     out.put(part, to_parquet(predictions, PREDICTIONS))
     questions = list(open_questions(judge(), rows_of(read_part(out, part), scoring), scoring, set()))
@@ -161,12 +146,3 @@ def test_loader_reads_the_questions_of_the_judge_plan(
     assert replies.keys() == {request.request_id for request, _ in questions}
     delete_judge_plans(out, "maia")
     assert out.list("plan") == []
-
-
-def test_replies_of_earlier_runs_are_loaded(tmp_path: Path) -> None:
-    out = Store(str(tmp_path))
-    question = judge().question(ASK, 0)
-    columns = {"request_id": question.request_id, "benchmark": "maia", "task": "judge"}
-    rows = [prediction_row(columns, Reply(request_id="", outcome=Answer(text="Corretta")))]
-    out.put(f"{part_folder('judgements', 'maia', 'j')}/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(rows, PREDICTIONS))
-    assert JudgeReplies.load("j", SPEC, out, "maia").verdict(ASK, read_verdict).accepted is True

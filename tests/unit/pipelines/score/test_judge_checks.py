@@ -35,33 +35,19 @@ def row(**data: Any) -> Row:
         ({"sentence": "one", "phrase": "p"}, {"sentence": "red", "phrase": "p"}, "one"),
     ],
 )
-def test_swapped_turns_references_or_exchanges_one_with_the_answer(
-    data: dict[str, Any], swapped: dict[str, Any], output: str
-) -> None:
+def test_swapped_turns_references_or_the_answer(data: dict[str, Any], swapped: dict[str, Any], output: str) -> None:
     changed = changed_row(row(**data), SWAPPED)
-    assert changed is not None
     assert (changed.sample.data, changed.output) == (swapped, output)
 
 
-def test_padded_states_the_answer_twice_and_nothing_is_swapped_without_a_reference() -> None:
+def test_padded_answers_and_shifts_by_hand() -> None:
     padded = changed_row(row(), PADDED)
-    assert padded is not None
     assert padded.output == "red red"
     assert changed_row(row(), SWAPPED) is None
-
-
-def test_changes_and_shift_by_hand() -> None:
     frame = pd.DataFrame(
-        {
-            "task": "t",
-            "setting": "s",
-            "cluster": "",
-            "sample_id": list("abcde"),
-            "status": "ok",
-            "accepted": [1.0, 0.0, 0.0, 1.0, 1.0],
-            check_value(PADDED): [1.0, 1.0, 1.0, 0.0, np.nan],
-        }
-    )
+        {"task": "t", "setting": "s", "cluster": "", "sample_id": list("abcde"), "status": "ok",
+         "accepted": [1.0, 0.0, 0.0, 1.0, 1.0], check_value(PADDED): [1.0, 1.0, 1.0, 0.0, np.nan]}
+    )  # fmt: skip
     metrics = {(m.metric, m.category): m for m in check_metrics(frame)}
     assert {key: (m.value, m.n) for key, m in metrics.items()} == {
         ("judge_changed", PADDED): (0.75, 4),
@@ -87,13 +73,9 @@ def test_a_sweep_asks_so_many_changed_questions_and_keeps_its_metrics(tmp_path: 
     accuracies = []
     for checks in (0, 5):
         spec = RunSpec(
-            data=data,
-            out=str(tmp_path / "out"),
-            models={"m": guess},
-            benchmarks=("checked",),
-            judges=(("judge", ModelSpec(engine="random", seed=1)),),
-            judge_checks=checks,
-        )
+            data=data, out=str(tmp_path / "out"), models={"m": guess}, benchmarks=("checked",),
+            judges=(("judge", ModelSpec(engine="random", seed=1)),), judge_checks=checks,
+        )  # fmt: skip
         run_sweep(spec)
         numbers = json.loads((tmp_path / "out" / "report" / "metrics.json").read_text())
         accuracies += [n["value"] for n in numbers if n["metric"] == "judged_accuracy"]

@@ -1,5 +1,3 @@
-"""The rounds of a judge over several benchmarks."""
-
 from __future__ import annotations
 
 import csv
@@ -52,12 +50,9 @@ def spec(tmp_path: Path) -> RunSpec:
         ingest_table(str(tmp_path / "questions.csv"), Store(data), name=name, kind="open")
     load_tables(data, NAMES)
     return RunSpec(
-        data=data,
-        out=str(tmp_path / "out"),
-        models={"m": ModelSpec(engine="random")},
-        benchmarks=NAMES,
+        data=data, out=str(tmp_path / "out"), models={"m": ModelSpec(engine="random")}, benchmarks=NAMES,
         judges=(("judge", ModelSpec(engine="random", seed=1)),),
-    )
+    )  # fmt: skip
 
 
 def test_a_judge_is_loaded_once_for_all_benchmarks(spec: RunSpec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,11 +170,9 @@ def test_judges_run_concurrently_on_gpus_of_their_own(spec: RunSpec, monkeypatch
     monkeypatch.setattr(stage, "run_units", answer)
     context, costs = SweepContext.open(spec), CostTracker()
     replies, gone = judge_rounds(
-        context,
-        dict(spec.judges),
-        load_run(context.out).entries,
+        context, dict(spec.judges), load_run(context.out).entries,
         lambda *job: ModelRuns(context, cluster, costs, *job).run(),
-    )
+    )  # fmt: skip
     assert gone == []
     assert (sorted(begun), shares) == ([*names], dict.fromkeys(names, 1.0))
     assert {name: [(judge.name, len(judge.replies)) for judge in replies[name]] for name in NAMES} == {

@@ -34,12 +34,9 @@ SCORES = PART.replace("predictions", "scores")
 def make_target(maia_data: str) -> ModelTarget:
     dataset = Dataset.open(Store(maia_data), "maia")
     return target_of(
-        benchmark_name="maia",
-        dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        model="m",
-        task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])),
-        seed=42,
-    )
+        benchmark_name="maia", dataset_fingerprint=dataset.manifest.dataset_fingerprint, model="m",
+        task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])), seed=42,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -121,17 +118,7 @@ def test_verdicts_of_several_judges_are_kept_beside_the_first_ones(maia_data: st
     assert [row["accepted"] for row in values(out) if "rouge" in row] == [0.0, 0.0]
 
 
-def test_up_to_date_scores_are_not_written_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    PartScorer(spec(maia_data, out)).score(PART)
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("written again")
-
-    monkeypatch.setattr(Store, "put", refuse)
-    PartScorer(spec(maia_data, out)).score(PART)
-
-
-def test_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
+def test_changes_and_damage_are_scored_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     before = values(out)
     table = read_part(out, PART)
@@ -141,14 +128,18 @@ def test_changed_answer_is_scored_again(maia_data: str, out: Store) -> None:
     out.put(PART, to_parquet(changed, PREDICTIONS))
     PartScorer(spec(maia_data, out)).score(PART)
     assert values(out) != before
-
-
-def test_damaged_score_part_is_written_again(maia_data: str, out: Store) -> None:
     PartScorer(spec(maia_data, out)).score(PART)
     whole = out.get(SCORES)
     out.put(SCORES, whole[: len(whole) // 2])
     PartScorer(spec(maia_data, out)).score(PART)
     assert out.get(SCORES) == whole
+    PartScorer(spec(maia_data, out)).score(PART)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("written again")
+
+    monkeypatch.setattr(Store, "put", refuse)
+    PartScorer(spec(maia_data, out)).score(PART)
 
 
 class LengthScorer:
@@ -159,9 +150,7 @@ class LengthScorer:
         return [len(text) / 1000 for text in candidates]
 
 
-def test_unavailable_default_scorer_is_reported_and_retried(
-    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_default_scorer_is_retried(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
 
     def unavailable(*_: object) -> None:
@@ -178,9 +167,7 @@ def test_unavailable_default_scorer_is_reported_and_retried(
     assert sum("bertscore" in row_values for row_values in values(out)) == 2
 
 
-def test_part_that_needs_no_scorer_is_scored_alike_after_one_that_does(
-    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_part_without_scorers_is_scored_alike(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     default = ScorerSpec("bertscore", "no-such-model", 9, named=False)
     letters = f"{PART.rpartition('/')[0]}/{'a' * 24}.parquet"
     rows = [row for row in read_part(out, PART).to_pylist() if row["task"] == "vsv"]
@@ -202,9 +189,7 @@ def test_part_that_needs_no_scorer_is_scored_alike_after_one_that_does(
     assert out.get(scores) == content
 
 
-def test_deferred_default_scorer_is_loaded_later_and_its_values_stay(
-    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deferred_scorer_is_loaded_later(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = spec(maia_data, out, ScorerSpec("bertscore", "no-such-model", 9, named=False))
     deferring = replace(whole, defers_defaults=True)
     monkeypatch.setattr(scoring, "look_for", lambda _: pytest.fail("looked for"))
@@ -240,9 +225,7 @@ def unavailable_model(*_: object) -> None:
     raise ScorerUnavailableError("no-such-model", "its weights did not load.", "Bring it.")
 
 
-def test_other_commit_of_a_scorer_makes_scores_out_of_date(
-    maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_commit_of_a_scorer_scores_again(maia_data: str, out: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     commits: list[str | None] = []
 
     def build(scorer: ScorerSpec, _: str) -> LengthScorer:

@@ -31,16 +31,10 @@ def read(name: str, reply: str) -> tuple[str | None, str | None]:
     prompts = SimpleNamespace(benchmark=definition, seed=0)
     context = SimpleNamespace(prompts=prompts, samples=SAMPLES, labelled=())
     raw: dict[str, Any] = {
-        **dict.fromkeys(("error", "steps", "given", "prompt_version", "finish_reason")),
-        "request_id": "r",
-        "model": "m",
-        "task": task,
-        "setting": setting,
-        "variant": variant,
-        "sample_id": name,
-        "status": "ok",
+        **dict.fromkeys(("error", "steps", "given", "prompt_version", "finish_reason")), "request_id": "r",
+        "model": "m", "task": task, "setting": setting, "variant": variant, "sample_id": name, "status": "ok",
         "output": reply,
-    }
+    }  # fmt: skip
     row = row_of(raw, cast("ScoringContext", context))
     return row.output, definition.reading(row).answer
 

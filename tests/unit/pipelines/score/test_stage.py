@@ -1,5 +1,3 @@
-"""Scoring the parts of an output in this process."""
-
 from __future__ import annotations
 
 import json
@@ -24,11 +22,7 @@ from pipelines.sweep.run import run_sweep
 def spec(maia_data: str, tmp_path: Path) -> RunSpec:
     """A sweep whose predictions are there and not scored."""
     spec = RunSpec(
-        data=maia_data,
-        out=str(tmp_path),
-        models={"m": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        limit="24",
+        data=maia_data, out=str(tmp_path), models={"m": ModelSpec(engine="random")}, benchmarks=("maia",), limit="24"
     )
     run_sweep(spec, stages=[Stage.PREDICT])
     return spec
@@ -46,11 +40,16 @@ def predictions(spec: RunSpec) -> list[Path]:
     return sorted(Path(spec.out).glob("predictions/*/*/*.parquet"))
 
 
-def test_every_part_is_scored(spec: RunSpec) -> None:
+def test_every_part_is_scored_and_a_report_alone_leaves_the_counts(spec: RunSpec) -> None:
     names = [path.name for path in predictions(spec)]
     assert len(names) > 1
     assert score(spec) == names
     assert score(spec) == names
+    run_sweep(spec, stages=[Stage.SCORE])
+    status = Path(spec.out, "status.json").read_bytes()
+    result = run_sweep(spec, stages=[Stage.REPORT])
+    assert sum(count.ok for count in result.counts) == sum(cell["done"] for cell in json.loads(status)["cells"]) > 0
+    assert Path(spec.out, "status.json").read_bytes() == status
 
 
 def test_damaged_part_is_skipped_with_a_warning(spec: RunSpec, caplog: pytest.LogCaptureFixture) -> None:
@@ -85,9 +84,6 @@ def test_report_alone_says_which_answers_have_no_scores(spec: RunSpec) -> None:
     assert f"answers without scores: {missing} count" in Path(spec.out, "report", "report.md").read_text()
     score(spec)
     assert not run_sweep(spec, stages=[Stage.REPORT]).warnings
-
-
-def test_report_alone_counts_the_failed_rows_that_answers_without_scores_replace(spec: RunSpec) -> None:
     path = score(spec)[0]
     out = Store(spec.out)
     older = f"scores/benchmark=maia/model=m/{path}"
@@ -99,11 +95,3 @@ def test_report_alone_counts_the_failed_rows_that_answers_without_scores_replace
         "m on maia: answers without scores: 3 count as the error rows that they replace; `vlmsweep score` scores them"
     )
     assert result.warnings == [note]
-
-
-def test_report_alone_leaves_the_counts_of_the_run(spec: RunSpec) -> None:
-    run_sweep(spec, stages=[Stage.SCORE])
-    status = Path(spec.out, "status.json").read_bytes()
-    result = run_sweep(spec, stages=[Stage.REPORT])
-    assert sum(count.ok for count in result.counts) == sum(cell["done"] for cell in json.loads(status)["cells"]) > 0
-    assert Path(spec.out, "status.json").read_bytes() == status

@@ -1,5 +1,3 @@
-"""Errors of a store: what is transient, and the remedy in the message."""
-
 import errno
 import pickle
 from pathlib import Path
@@ -37,9 +35,13 @@ def test_store_error_says_whether_a_retry_may_help(
     assert raised.value.is_transient is is_transient
 
 
-def test_store_error_survives_pickling() -> None:
+def test_store_errors_survive_pickling_and_those_of_our_code_are_none() -> None:
     copy = pickle.loads(pickle.dumps(StoreError("away", is_transient=True)))
     assert (str(copy), copy.is_transient) == ("away", True)
+    assert is_storage_error(ClientError(500, "x"))
+    assert not is_storage_error(KeyError("x"))
+    assert no_bucket(ClientError(404, "NoSuchBucket"))
+    assert not no_bucket(ClientError(404, "NoSuchKey"))
 
 
 @pytest.mark.parametrize(
@@ -62,13 +64,6 @@ def test_description_names_the_remedy(error: Exception, message: str) -> None:
     assert "s3cret" not in describe(error)
 
 
-def test_errors_of_our_code_are_no_storage_errors() -> None:
-    assert is_storage_error(ClientError(500, "x"))
-    assert not is_storage_error(KeyError("x"))
-    assert no_bucket(ClientError(404, "NoSuchBucket"))
-    assert not no_bucket(ClientError(404, "NoSuchKey"))
-
-
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
@@ -80,9 +75,7 @@ def test_errors_of_our_code_are_no_storage_errors() -> None:
         ({"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://public.example/"}, "check the variables AWS_"),
     ],
 )
-def test_settings_that_the_client_refuses_name_the_variables(
-    variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused_settings_are_named(variables: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
@@ -109,11 +102,8 @@ def test_bucket_of_another_region_names_region_address_and_remedy(
             monkeypatch.setenv(f"AWS_{name}", value)
         store = Store("s3://bucket/folder")
         calls = {
-            "get": store.get,
-            "exists": store.exists,
-            "list": store.list,
-            "put": lambda path: store.put(path, b"a"),
-        }
+            "get": store.get, "exists": store.exists, "list": store.list, "put": lambda path: store.put(path, b"a"),
+        }  # fmt: skip
         with pytest.raises(StoreError) as failure:
             calls[operation]("file")
     assert f"the store at {address} says that the bucket is not in region us-east-2; set {setting}" in str(

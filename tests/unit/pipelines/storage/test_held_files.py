@@ -3,7 +3,7 @@
 from pipelines.storage.held_files import HeldFiles
 
 
-def test_only_the_version_that_is_held_is_found() -> None:
+def test_versions_that_are_held_are_found_and_those_used_last_stay_within_the_limit() -> None:
     held = HeldFiles()
     held.add("a", "1", b"first")
     assert held.find("a", "1") == b"first"
@@ -13,9 +13,6 @@ def test_only_the_version_that_is_held_is_found() -> None:
     held.drop("a")
     held.drop("a")
     assert held.find("a", "2") is None
-
-
-def test_contents_used_last_stay_within_the_limit() -> None:
     held = HeldFiles(max_bytes=10)
     for name in ("a", "b"):
         held.add(name, "1", b"12345")

@@ -101,12 +101,15 @@ def test_lock_of_another_user_names_its_run_while_it_is_held(tmp_path: Path, mon
     assert (tmp_path / LOCK).read_bytes() == content
 
 
-def test_lock_is_released_when_the_run_fails(tmp_path: Path) -> None:
+def test_lock_is_released_when_the_run_fails_and_a_damaged_one_overwritten(tmp_path: Path) -> None:
     with pytest.raises(KeyError), run_lock(Store(str(tmp_path / "new"))):
         raise KeyError
     with run_lock(Store(str(tmp_path / "new"))):
         pass
     assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / LOCK).write_text('{\n  "run": "0123')
+    with run_lock(Store(str(tmp_path))) as run:
+        assert json.loads((tmp_path / LOCK).read_text())["run"] == run
 
 
 @pytest.mark.parametrize("content", ["", "notes", '{\n  "run": "mine"\n}', '{"run": "mine"}'])
@@ -164,12 +167,6 @@ def test_place_of_one_command_is_locked_and_rid_of_unfinished_files(tmp_path: Pa
     with exclusive(Store(str(tmp_path / "new")), "--to"):
         pass
     assert not (tmp_path / "new").exists()
-
-
-def test_damaged_lock_file_is_overwritten(tmp_path: Path) -> None:
-    (tmp_path / LOCK).write_text('{\n  "run": "0123')
-    with run_lock(Store(str(tmp_path))) as run:
-        assert json.loads((tmp_path / LOCK).read_text())["run"] == run
 
 
 def test_concurrent_runs_hold_the_lock_one_after_another(tmp_path: Path) -> None:

@@ -23,15 +23,10 @@ A, B, C = (f"{FOLDER}/{letter * 24}.parquet" for letter in "abc")
 
 def rows(first: int, count: int, status: str = "ok") -> list[dict]:
     return [
-        {
-            "request_id": f"{i:032x}",
-            "sample_id": f"s{i}",
-            "status": status,
-            "output": "parola " * (i % 5),
-            "steps": ["a"],
-        }
+        {"request_id": f"{i:032x}", "sample_id": f"s{i}", "status": status, "output": "parola " * (i % 5),
+         "steps": ["a"]}
         for i in range(first, first + count)
-    ]
+    ]  # fmt: skip
 
 
 def test_any_flipped_bit_or_truncation_is_detected(tmp_path: Path) -> None:
@@ -56,12 +51,9 @@ def check_equal_or_damaged(folder: Path, content: bytes, good) -> None:
         assert read_part(Store(str(folder)), "bad.parquet").equals(good)
 
 
-def test_parts_are_readable_by_other_parquet_readers(tmp_path: Path) -> None:
+def test_parts_are_readable_by_other_readers_and_without_checksum(tmp_path: Path) -> None:
     (tmp_path / "part.parquet").write_bytes(to_parquet(rows(0, 3), PREDICTIONS))
     assert pq.read_table(tmp_path / "part.parquet")["sample_id"].to_pylist() == ["s0", "s1", "s2"]
-
-
-def test_part_without_checksum_is_read(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     store.put("with.parquet", to_parquet(rows(0, 3), PREDICTIONS))
     pq.write_table(read_part(store, "with.parquet"), tmp_path / "without.parquet")
@@ -76,9 +68,7 @@ def repaired(store: Store) -> CompletedRequests:
     return completed
 
 
-def test_damaged_part_is_skipped_by_readers_and_moved_by_repair(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_damaged_part_is_skipped_and_moved_by_repair(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = Store(str(tmp_path))
     store.put(A, to_parquet(rows(0, 5), PREDICTIONS))
     store.put(B, to_parquet(rows(5, 5), PREDICTIONS)[:-20])
@@ -115,11 +105,7 @@ def test_repair_removes_an_error_that_another_part_answers(tmp_path: Path) -> No
     assert (len(after.finished), len(after.failed)) == (2, 1)
     remaining = [row for _, table in iter_parts(store, FOLDER) for row in table.to_pylist()]
     statuses = sorted((row["request_id"][-1], row["status"]) for row in remaining)
-    assert statuses == [
-        ("0", "error"),
-        ("1", "ok"),
-        ("2", "ok"),
-    ]
+    assert statuses == [("0", "error"), ("1", "ok"), ("2", "ok")]
 
 
 def test_reading_a_part_starts_no_thread() -> None:

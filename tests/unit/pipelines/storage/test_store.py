@@ -28,10 +28,13 @@ def test_store_puts_gets_lists_and_deletes_files(tmp_path: Path) -> None:
     assert [info.path for info in store.list()] == ["c.txt"]
 
 
-def test_list_hides_temporary_files(tmp_path: Path) -> None:
+def test_missing_and_temporary_files_are_not_there(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
     (tmp_path / ".part.parquet.123.tmp").write_bytes(b"half")
     assert store.list() == []
+    with pytest.raises(FileNotFoundError):
+        Store(str(tmp_path)).get("missing")
+    assert Store(str(tmp_path / "no-such-folder")).list() == []
 
 
 def test_failed_put_keeps_the_old_file_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,12 +57,10 @@ def test_put_refuses_a_path_outside_the_root(tmp_path: Path, path: str) -> None:
         Store(str(tmp_path)).put(path, b"")
 
 
-def test_check_writable_names_an_unwritable_folder() -> None:
+def test_check_writable_names_the_folder_and_not_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreError, match="/proc/nowhere"):
         Store("/proc/nowhere").check_writable()
 
-
-def test_check_writable_error_does_not_name_the_probe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def raise_permission_error(self: Path, *_: object) -> None:
         raise PermissionError(13, "Permission denied", str(self))
 
@@ -108,12 +109,6 @@ def test_missing_bucket_is_a_store_error(monkeypatch: pytest.MonkeyPatch, link: 
         assert str(raised.value) == "s3://nobucket/x: The specified bucket does not exist; create the bucket first"
 
 
-def test_get_of_a_missing_file_raises_file_not_found(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Store(str(tmp_path)).get("missing")
-    assert Store(str(tmp_path / "no-such-folder")).list() == []
-
-
 @pytest.mark.parametrize(
     "uri",
     ["gs://bucket/key", "s3://bucket/o?versionId=x", "s3://", "s3:///key", "https://h/x", "s3://u:password@bucket/x"],
@@ -145,7 +140,7 @@ class BreakingFilesystem:
         self.closed += 1
 
 
-def test_interrupted_body_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_body_is_fetched_again_and_an_oversized_one_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.storage.s3_store.BODY_PAUSE_S", 0.0)
     store, sometimes, always = Store("s3://bucket/folder"), BreakingFilesystem(3), BreakingFilesystem(99)
     monkeypatch.setattr(store.backend, "filesystem", sometimes)
@@ -155,9 +150,6 @@ def test_interrupted_body_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(StoreError, match="in the middle"):
         store.get("a")
     assert always.closed == 4
-
-
-def test_oversized_object_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     store, unused = Store("s3://bucket/folder"), BreakingFilesystem(0)
     monkeypatch.setattr(store.backend, "filesystem", unused)
     with pytest.raises(TooLargeError, match="a: 5 bytes, more than the limit of 4 bytes"):

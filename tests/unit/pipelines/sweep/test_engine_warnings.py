@@ -15,9 +15,7 @@ from tests.support.turns import in_turns
 from tests.unit.models.engines.endpoints.rig import ENGINES, PATHS
 
 
-def test_refused_and_omitted_parameters_are_in_run_json_and_in_every_report(
-    maia_data: str, tmp_path: Path, capsys: Any
-) -> None:
+def test_refused_and_omitted_parameters_are_in_run_and_report(maia_data: str, tmp_path: Path, capsys: Any) -> None:
     def script(request: Any) -> Any:
         if "seed" in request.body:
             return Status(status=400, message="Unrecognized request argument supplied: seed")
@@ -48,7 +46,7 @@ def test_refused_and_omitted_parameters_are_in_run_json_and_in_every_report(
 
 
 @pytest.mark.parametrize("engine", in_turns(ENGINES, ("openai",)))
-def test_parameters_refused_inside_batches_are_in_run_json_and_in_every_report(
+def test_parameters_refused_inside_batches_are_reported(
     engine: str, maia_data: str, tmp_path: Path, capsys: Any
 ) -> None:
     def script(request: Any) -> Any:
@@ -73,9 +71,7 @@ def test_parameters_refused_inside_batches_are_in_run_json_and_in_every_report(
         assert f"model picky: {expected}" in (out / "report" / "report.md").read_text()
 
 
-def test_replies_that_are_cut_before_an_answer_are_counted_on_terminal_and_report(
-    maia_data: str, tmp_path: Path, capsys: Any
-) -> None:
+def test_replies_cut_before_an_answer_are_counted_and_said(maia_data: str, tmp_path: Path, capsys: Any) -> None:
     """Two kinds: nothing but thoughts, and thoughts that the text begins with."""
 
     def script(request: Any) -> Say:

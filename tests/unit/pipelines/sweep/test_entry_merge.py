@@ -14,8 +14,7 @@ from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
 from pipelines.sweep.answer_spool import AnswerSpool
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.requests import changed, target_of
@@ -36,7 +35,7 @@ def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, t
     }
 
 
-def test_each_setting_keeps_its_last_sample_selection() -> None:
+def test_each_setting_keeps_its_last_samples_and_dropped_ones_have_a_way_back() -> None:
     (merged,) = merge_entries([entry(FRAME, OPEN, limit="1-8")], [entry(BLACK, limit="1-4")])
     assert cuts(merged) == {FRAME: ("1-8", ()), OPEN: ("1-8", ()), BLACK: ("1-4", ())}
     (two,) = merge_entries([merged], [entry(OPEN, ids=("video1/Sentiment_A",))])
@@ -44,9 +43,6 @@ def test_each_setting_keeps_its_last_sample_selection() -> None:
     (three,) = merge_entries([two], [entry(FRAME, OPEN, BLACK, limit="1-8")])
     assert three.earlier == ()
     assert set(cuts(three).values()) == {("1-8", ())}
-
-
-def test_dropped_settings_are_reported_with_the_way_back() -> None:
     (dropped,) = dropped_from_report([entry(FRAME, OPEN)], [entry(BLACK, seed=7)])
     assert "vsv 1-frame, oevqa 1-frame" in dropped
     assert "--seed" in dropped
@@ -119,10 +115,8 @@ def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     spec = RunSpec(
-        data=str(tmp_path / "none"),
-        out=str(tmp_path / "out"),
-        models={"random": load_models()["random"]},
+        data=str(tmp_path / "none"), out=str(tmp_path / "out"), models={"random": load_models()["random"]},
         benchmarks=("maia",),
-    )
+    )  # fmt: skip
     with pytest.raises(DatasetError, match="no ingested data"):
         run_sweep(spec)

@@ -45,10 +45,16 @@ def test_reasons_are_counted_with_the_first_row_and_a_remedy(out: Store) -> None
     assert lines[4] == "    run the same command again: failed rows alone are sent again"
 
 
-def test_output_missing_in_a_file_of_answers_is_not_sent_again(out: Store) -> None:
+def test_rows_answered_later_have_not_failed_and_missing_outputs_have_their_remedy(out: Store) -> None:
     write(out, "a" * 24, ("a", "no_output"))
     (reason,) = failure_reasons(out, [count(1)])
     assert reason.remedy == "write the missing outputs into the file of answers, and score it again"
+    write(out, "a" * 24, ("a", "media"), ("b", "media"))
+    write(out, "b" * 24, ("a", ""))
+    assert [(reason.rows, reason.example) for reason in failure_reasons(out, [count(1)])] == [(1, "vague mcq vlm s/b")]
+    write(out, "a" * 24, ("a", "media"))
+    assert failure_reasons(out, [count(0)]) == []
+    assert failure_lines([]) == []
 
 
 @pytest.mark.parametrize("kind", ["http_401", "http_404", "wrong_server", "no_pictures"])
@@ -56,18 +62,6 @@ def test_failure_that_stays_is_not_said_to_pass_by_running_again(out: Store, kin
     write(out, "a" * 24, ("a", kind))
     (reason,) = failure_reasons(out, [count(1)])
     assert reason.remedy.startswith("this will not pass by itself: ")
-
-
-def test_row_that_a_later_part_answers_has_not_failed(out: Store) -> None:
-    write(out, "a" * 24, ("a", "media"), ("b", "media"))
-    write(out, "b" * 24, ("a", ""))
-    assert [(reason.rows, reason.example) for reason in failure_reasons(out, [count(1)])] == [(1, "vague mcq vlm s/b")]
-
-
-def test_run_without_failed_rows_reads_nothing(out: Store) -> None:
-    write(out, "a" * 24, ("a", "media"))
-    assert failure_reasons(out, [count(0)]) == []
-    assert failure_lines([]) == []
 
 
 def test_questions_of_a_judge_that_failed_are_named_unless_another_part_answers_them(out: Store) -> None:

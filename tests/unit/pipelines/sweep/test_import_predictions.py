@@ -65,6 +65,8 @@ def outputs(spec: RunSpec) -> list[tuple[str, str, str]]:
 
 
 def test_rows_that_fit_no_request_or_one_again_are_rejected(spec: RunSpec) -> None:
+    assert imported(spec, rows(), selected={"video1/Sentiment_B"}) == (None, [])
+    assert files(spec) == {}
     strangers = [{**rows()[0], "sample_id": "none"}, rows("B")[0]]
     entry, rejected = imported(spec, [*rows(), *strangers])
     assert entry
@@ -74,11 +76,6 @@ def test_rows_that_fit_no_request_or_one_again_are_rejected(spec: RunSpec) -> No
     ]
     assert outputs(spec) == [("1-frame", str(i), "A") for i in range(5)]
     assert len(files(spec)) == 3
-
-
-def test_samples_that_are_not_selected_are_left_out_in_silence(spec: RunSpec) -> None:
-    assert imported(spec, rows(), selected={"video1/Sentiment_B"}) == (None, [])
-    assert files(spec) == {}
 
 
 def test_values_of_odd_types_cost_no_row(spec: RunSpec) -> None:
@@ -205,12 +202,17 @@ def test_ids_that_are_numbers_are_read_as_ingest_reads_them(form: str, tmp_path:
     assert items == ["line 3", "line 1: vsv/1-frame/7/2", "line 2: vsv/1-frame/8/2"]
 
 
-def test_a_person_with_the_name_of_all_people_is_rejected(tmp_path: Path) -> None:
+def test_rows_of_impossible_people_and_ids_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps({**ROW, "sample_id": SAMPLE, "model": "human:all together"}))
     with AnswerSpool.temporary() as spool:
         read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
         assert [(row.item, "stands for all people" in row.reason) for row in spool.rejections] == [("line 1", True)]
+    path.write_text(json.dumps({**ROW, "sample_id": 10**400}))
+    with AnswerSpool.temporary() as spool:
+        read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
+        spool.reject_rest("maia", "m")
+        assert [rejection.item[:20] for rejection in spool.rejections] == ["line 1: vsv/1-frame/"]
 
 
 def test_an_id_in_another_unicode_form_is_the_same() -> None:
@@ -222,15 +224,6 @@ def test_an_id_in_another_unicode_form_is_the_same() -> None:
         assert spool.take("maia", "m", cast("PlanRow", sample)) is not None
         spool.reject_rest("maia", "m")
         assert [row.reason for row in spool.rejections] == ["a second answer to the same request; the first stays"]
-
-
-def test_id_beyond_the_floats_is_a_row_that_matches_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    path.write_text(json.dumps({**ROW, "sample_id": 10**400}))
-    with AnswerSpool.temporary() as spool:
-        read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
-        spool.reject_rest("maia", "m")
-        assert [rejection.item[:20] for rejection in spool.rejections] == ["line 1: vsv/1-frame/"]
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])

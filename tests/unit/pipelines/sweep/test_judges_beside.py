@@ -1,5 +1,3 @@
-"""Judges beside the models that still answer."""
-
 from __future__ import annotations
 
 import json
@@ -61,11 +59,7 @@ class Sweep:
         """How long each of these jobs waits for a node."""
 
     def run(
-        self,
-        judge: ModelSpec,
-        gpus: int,
-        before: Callable[[Job, int], None],
-        stages: Collection[Stage] = tuple(Stage),
+        self, judge: ModelSpec, gpus: int, before: Callable[[Job, int], None], stages: Collection[Stage] = tuple(Stage)
     ) -> list[str]:
         """Run the sweep; `before` is called before each unit, with the number of those before it in its job."""
 
@@ -113,9 +107,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
 
 
 @pytest.mark.parametrize(("judge", "gpus", "share"), [(ON_GPU, 2, 1.0), (ENDPOINT, 2, 2.0)], ids=["GPU", "endpoint"])
-def test_model_that_has_ended_is_judged_while_another_answers(
-    sweep: Sweep, judge: ModelSpec, gpus: int, share: float
-) -> None:
+def test_ended_model_is_judged_while_others_run(sweep: Sweep, judge: ModelSpec, gpus: int, share: float) -> None:
     a_is_judged = threading.Event()
 
     def before(job: Job, done: int) -> None:
@@ -136,9 +128,7 @@ def test_model_that_has_ended_is_judged_while_another_answers(
 
 
 @pytest.mark.parametrize("error", [ModelUnavailableError, StoreError, ClusterError, DatasetError, ModelError])
-def test_error_beside_the_models_ends_no_sweep_and_all_is_judged_after_them(
-    sweep: Sweep, error: type[Exception]
-) -> None:
+def test_error_beside_the_models_ends_no_sweep_and_all_is_judged_then(sweep: Sweep, error: type[Exception]) -> None:
     was_tried = threading.Event()
 
     def before(job: Job, done: int) -> None:

@@ -11,24 +11,21 @@ def spec(**fields: Any) -> RunSpec:
     return RunSpec(data="data", out="out", models={"m": ModelSpec(engine="random")}, **fields)
 
 
-def test_run_without_judge_says_what_will_be_missing() -> None:
+def test_what_will_be_missing_is_said() -> None:
     names = "its headline, aggregate accuracy (agg_acc), open answers accepted (oevqa_accuracy)"
     assert unjudged_metrics(spec(benchmarks=("maia", "mate", "unpie"))) == [
         f"maia: without --judge NAME these will not be measured: {names}",
         "unpie: without --judge NAME these will not be measured: judged right (correct_pct)",
     ]
+    assert sweep_warnings(spec(benchmarks=("maia", "unpie"), tasks=("vsv",))) == [
+        "unpie: it has none of these tasks and settings and is left out"
+    ]
+    assert sweep_warnings(spec(benchmarks=("maia", "unpie"))) == []
 
 
 @pytest.mark.parametrize("fields", [{"tasks": ("vsv",)}, {"judges": (("j", ModelSpec(engine="random")),)}])
 def test_nothing_is_missing_with_a_judge_or_without_open_questions(fields: dict[str, Any]) -> None:
     assert unjudged_metrics(spec(benchmarks=("maia",), **fields)) == []
-
-
-def test_benchmark_without_the_chosen_cells_is_named() -> None:
-    assert sweep_warnings(spec(benchmarks=("maia", "unpie"), tasks=("vsv",))) == [
-        "unpie: it has none of these tasks and settings and is left out"
-    ]
-    assert sweep_warnings(spec(benchmarks=("maia", "unpie"))) == []
 
 
 def test_models_whose_weights_or_code_others_decide_are_named_kind_by_kind() -> None:

@@ -49,15 +49,9 @@ def sweep(
     **models: ModelSpec,
 ) -> RunSpec:
     return RunSpec(
-        data="data",
-        out="out",
-        models=models,
-        benchmarks=("maia",),
-        judges=(("j", judge),) if judge else (),
-        address=address,
-        scorers=scorers,
-        default_scorers=default_scorers,
-    )
+        data="data", out="out", models=models, benchmarks=("maia",), judges=(("j", judge),) if judge else (),
+        address=address, scorers=scorers, default_scorers=default_scorers,
+    )  # fmt: skip
 
 
 def run_json(spec: RunSpec) -> RunManifest:
@@ -118,9 +112,7 @@ def test_output_of_a_run_without_commits_is_resumed_as_it_was_begun(hub: LocalHu
     assert hub.requests == []
 
 
-def test_nothing_is_asked_about_commits_folders_endpoints_and_models_that_do_not_run(
-    hub: LocalHub, tmp_path: Path
-) -> None:
+def test_nothing_is_asked_about_commits_folders_endpoints_and_idle_models(hub: LocalHub, tmp_path: Path) -> None:
     endpoint = ModelSpec(engine="openai", model="gpt", base_url="http://127.0.0.1:1")
     spec = sweep(
         a=model(revision=SECOND), b=model(str(tmp_path)), c=endpoint, d=ModelSpec(engine="random"), judge=model()
@@ -145,15 +137,12 @@ def test_without_the_hub_a_local_run_takes_the_commit_of_the_cache(hub: LocalHub
     assert revisions(on_cluster.spec) == [None]  # the workers' caches are others
 
 
-def test_unknown_revision_is_refused_in_one_sentence(hub: LocalHub) -> None:
+def test_unknown_revision_is_refused_unless_only_workers_may_know_its_model(hub: LocalHub) -> None:
     with pytest.raises(UnknownRevisionError) as error:
         pin_revisions(sweep(a=model(revision="mian")), NO_RUN, ALL, endpoint=hub.url)
     assert str(error.value).startswith("model 'a': the hub has no revision 'mian' of org/name; ")
     with pytest.raises(UnknownRevisionError, match="the hub has no org/gone"):
         pin_revisions(sweep(a=model("org/gone")), NO_RUN, ALL, endpoint=hub.url)
-
-
-def test_model_that_only_workers_may_know_is_left_to_them_with_a_warning(hub: LocalHub) -> None:
     pinned = pin_revisions(sweep(a=model("checkpoints/mine"), address="ray://x"), NO_RUN, ALL, endpoint=hub.url)
     assert revisions(pinned.spec) == [None]
     assert "the hub has no checkpoints/mine" in pinned.warnings[0]

@@ -52,7 +52,7 @@ def external(spec: RunSpec) -> None:
 
 
 @pytest.mark.parametrize("run", [run_sweep, external])
-def test_nothing_of_a_locked_output_is_read(
+def test_locked_output_is_unread(
     spec: RunSpec, run: Callable[[RunSpec], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("pin_revisions", "load_run"):

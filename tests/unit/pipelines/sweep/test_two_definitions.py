@@ -56,7 +56,7 @@ def test_an_output_is_read_with_its_definition_whatever_was_read_before(outputs:
         assert {row.board[2] for row in join_outputs([uri]).rows} == {kind}
 
 
-def test_one_table_of_two_definitions_is_refused(outputs: tuple[str, str]) -> None:
+def test_two_definitions_are_neither_joined_nor_compared(outputs: tuple[str, str]) -> None:
     different = "mine in .*choice-out and mine in .*text-out are different table benchmarks .kind.; read them one at"
     with pytest.raises(UsageError, match=different):
         join_outputs(outputs, allow_mixed=True)
@@ -66,9 +66,6 @@ def test_one_table_of_two_definitions_is_refused(outputs: tuple[str, str]) -> No
         describe_items(outputs)
     with pytest.raises(UsageError, match="different table benchmarks"):
         gate(Store(outputs[0]), Policy(lines=()), Store(outputs[1]))
-
-
-def test_other_kinds_have_no_rows_to_compare(outputs: tuple[str, str]) -> None:
     for pair in (outputs, outputs[::-1]):
         with pytest.raises(UsageError, match="no scored rows in common"):  # their tasks are `choice` and `text`
             compare(*map(Store, pair))

@@ -27,9 +27,7 @@ class Replicas(HeldReplicas):
         self.actor = None
 
 
-def test_default_scorers_compare_each_text_once_where_a_killed_run_is_resumed(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_run_compares_each_text_once(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compared, pending = list[str](), list[int]()
 
     class Scorer:
@@ -57,14 +55,9 @@ def test_default_scorers_compare_each_text_once_where_a_killed_run_is_resumed(
     monkeypatch.setattr("pipelines.score.stage.MAX_PARTS_HERE", 1000)
     monkeypatch.setattr(part_scorer.ScoringSpec, "has_scorer_model", lambda _: False)
     spec = RunSpec(
-        data=maia_data,
-        out=str(tmp_path),
-        models={"m": ModelSpec(engine="random")},
-        benchmarks=("maia",),
-        tasks=("oevqa",),
-        settings=("1-frame",),
-        until="ci<=0.001",
-    )
+        data=maia_data, out=str(tmp_path), models={"m": ModelSpec(engine="random")}, benchmarks=("maia",),
+        tasks=("oevqa",), settings=("1-frame",), until="ci<=0.001",
+    )  # fmt: skip
     with pytest.raises(KeyboardInterrupt):
         run_sweep(spec)
     assert compared == [], "replicas hold the GPUs"

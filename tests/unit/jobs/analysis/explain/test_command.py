@@ -64,9 +64,7 @@ def first_stage(rows: list[dict[str, Any]]) -> str:
     return str(max(rows, key=lambda row: abs(row["share"]))["stage"])
 
 
-def test_tasks_and_settings_choose_among_benchmarks(
-    sweep: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_and_settings_choose_benchmarks(sweep: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     two = Path(sweep("two", {"a": {"seed": 1}, "b": {"seed": 2}}))
     (tmp_path / "rows.csv").write_text("\n".join(["id,question,answer", *(f"{n},Is it {n}?,yes" for n in range(9))]))
     data, out = str(two.parent / "data"), str(two)
@@ -81,15 +79,19 @@ def test_tasks_and_settings_choose_among_benchmarks(
     assert "unknown task 'choices'; did you mean 'choice'?" in capsys.readouterr().err
 
 
-def test_models_of_one_output(out: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_of_one_output_have_the_verdict_first(out: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = explained(capsys, f"{out}:a", f"{out}:x:y")
     assert first_stage(rows) == "answers"
     assert {row["b"] for row in rows} == {"B, x:y"}
+    assert run(["compare", f"{out}:a", f"{out}:x:y", "--explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("asked choice default accuracy: 0.")
+    assert "Most comes from answers" in " ".join(" ".join(lines[:2]).split())
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("read as vlmevalkit does: A ") for line in lines)
 
 
-def test_models_are_chosen_as_without_an_explanation(
-    out: str, sweep: Sweep, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_are_chosen_as_in_plain_comparisons(out: str, sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
     by_names = explained(capsys, f"{out}:a", f"{out}:x:y")
     assert explained(capsys, out, "--models", "a,x:y") == by_names
     assert explained(capsys, out) == by_names
@@ -183,17 +185,11 @@ def log_rows(out: str, model: str, verdict: Callable[[int, str, float], float]) 
         row for path in Path(out).glob(f"scores/*/model={model}/*.parquet") for row in pq.read_table(path).to_pylist()
     ]
     return [
-        {
-            "doc_id": number,
-            "doc": {"id": row["sample_id"], "question": f"Which is {row['sample_id']}?"},
-            "input": PROMPT.format(row["sample_id"]),
-            "resps": [row["answer"]],
-            "filtered_resps": [row["answer"]],
-            "target": "",
-            "exact_match": verdict(number, row["answer"], dict(row["values"])["correct"]),
-        }
+        {"doc_id": number, "doc": {"id": row["sample_id"], "question": f"Which is {row['sample_id']}?"},
+         "input": PROMPT.format(row["sample_id"]), "resps": [row["answer"]], "filtered_resps": [row["answer"]],
+         "target": "", "exact_match": verdict(number, row["answer"], dict(row["values"])["correct"])}
         for number, row in enumerate(rows)
-    ]
+    ]  # fmt: skip
 
 
 def test_log_of_a_harness_that_reads_otherwise(out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,9 +202,7 @@ def test_log_of_a_harness_that_reads_otherwise(out: str, tmp_path: Path, capsys:
     assert any("neither weights, media nor settings" in note for row in stages for note in row["notes"])
 
 
-def test_failed_request_that_a_harness_counts_is_an_error(
-    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_failed_request_in_a_log_is_an_error(out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = log_rows(out, "a", lambda _number, _answer, right: right)
     for row in rows[:5]:
         row.update(resps=[None], filtered_resps=[None], exact_match=0.0)
@@ -225,15 +219,6 @@ def test_logs_need_questions(out: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert {row["share"] for row in rows} == {0.0}
     assert run(["compare", log, out, "--explain"]) == 2
     assert "name it as OUT:MODEL" in capsys.readouterr().err
-
-
-def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["compare", f"{out}:a", f"{out}:x:y", "--explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("asked choice default accuracy: 0.")
-    assert "Most comes from answers" in " ".join(" ".join(lines[:2]).split())
-    assert max(map(len, lines)) <= 80
-    assert any(line.startswith("read as vlmevalkit does: A ") for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -255,7 +240,7 @@ def test_the_verdict_stands_first_and_fits_a_terminal(out: str, capsys: pytest.C
         (["{out}", "published", "--models", "c"], "unknown model 'c'"),
     ],
 )
-def test_bad_input_ends_with_a_sentence(
+def test_bad_input_is_a_sentence(
     out: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["compare", *(text.format(out=out) for text in arguments), "--explain"]) == 2
@@ -264,9 +249,7 @@ def test_bad_input_ends_with_a_sentence(
     assert "Traceback" not in error
 
 
-def test_data_that_changed_since_the_run_are_not_taken_for_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_data_that_changed_since_are_not_the_runs_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data, out, table = str(tmp_path / "data"), str(tmp_path / "out"), tmp_path / "q.csv"
     for answer in ("yes", "no"):
         table.write_text(f"id,question,answer\n{answer},Is it?,{answer}\n2,Is it so?,no\n")

@@ -76,15 +76,11 @@ def other_model(rng: np.random.Generator) -> tuple[Side, Side]:
 
 
 PLANTS = {
-    "items": other_items,
-    "prompts": asked_otherwise(prompt_sha256="other words|picture"),
+    "items": other_items, "prompts": asked_otherwise(prompt_sha256="other words|picture"),
     "media": asked_otherwise(prompt_sha256="words|other picture"),
-    "decoding": asked_otherwise(generation="[[32, 0.7, 1, 42]]"),
-    "errors": failed,
-    "reading": read_otherwise,
-    "judge": judged_otherwise,
-    "answers": other_model,
-}
+    "decoding": asked_otherwise(generation="[[32, 0.7, 1, 42]]"), "errors": failed, "reading": read_otherwise,
+    "judge": judged_otherwise, "answers": other_model,
+}  # fmt: skip
 
 
 def largest(explanation: Explanation) -> str:
@@ -113,9 +109,6 @@ def test_rows_behind_a_stage_are_those_that_were_planted() -> None:
     explanation = explain(a, b, KEY)
     rows = {of.stage: [key[2] for key in of.rows] for of in explanation.stages if of.rows}
     assert rows == {"errors": ["s2"], "answers": ["s0"]}
-
-
-def test_other_right_answers_are_other_items_even_where_the_words_differ() -> None:
     a, b = side("A", ["A"] * 4), side("B", ["A", "A", "A", "B"])
     sample = b.samples["s0"]
     samples = {**b.samples, "s0": replace(sample, data={**sample.data, "gold": 2})}
@@ -126,7 +119,7 @@ def test_other_right_answers_are_other_items_even_where_the_words_differ() -> No
     assert share(explanation, "answers") == 0.0
 
 
-def test_what_differs_together_with_the_model_is_left_to_the_model_and_said() -> None:
+def test_what_differs_as_well_is_said() -> None:
     rng = np.random.default_rng(1)
     a, b = PLANTS["prompts"](rng)
     explanation = explain(a, replace(b, fingerprint={**FINGERPRINT, "revision": "other", "engine": "vllm"}), KEY)
@@ -135,15 +128,12 @@ def test_what_differs_together_with_the_model_is_left_to_the_model_and_said() ->
     assert answers.share == pytest.approx(explanation.difference)
     assert any(note.startswith("prompts differ as well in") for note in answers.notes)
     assert "engine random in A, vllm in B" in answers.notes
-
-
-def test_second_part_that_differs_is_noted() -> None:
     a, b = asked_otherwise(prompt_sha256="other words|other picture")(np.random.default_rng(3))
     prompts = next(of for of in explain(a, b, KEY).stages if of.stage == "prompts")
     assert [note.partition(" in ")[0] for note in prompts.notes] == ["media differ as well"]
 
 
-def test_two_metrics_of_the_same_rows_are_aggregation() -> None:
+def test_metrics_of_all_rows_are_split_by_computing_them_anew() -> None:
     a = side("A", letters(np.random.default_rng(5), COUNT, 0.7))
     frame = a.frame.assign(category=["few" if index < 10 else "many" for index in range(COUNT)])
     samples = {
@@ -155,9 +145,6 @@ def test_two_metrics_of_the_same_rows_are_aggregation() -> None:
     explanation = explain(a, a, KEY, KEY._replace(metric="accuracy_macro"))
     assert explanation.difference != 0
     assert share(explanation, "aggregation") == explanation.difference
-
-
-def test_corpus_metric_is_split_by_computing_it_anew() -> None:
     a, b = judged_otherwise(np.random.default_rng(2))
     explanation = explain(a, b, JUDGED_KEY._replace(metric="bleu"))
     assert share(explanation, "answers") == pytest.approx(explanation.difference)

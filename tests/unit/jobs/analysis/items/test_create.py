@@ -48,7 +48,7 @@ def test_every_item_has_a_row_and_the_subset_is_of_them(five_models: Store, tmp_
     assert report.compact == compact_subset(np.array(shares))
 
 
-def test_right_is_what_needs_no_medium_and_what_the_medium_adds(five_models: Store, tmp_path: Path) -> None:
+def test_right_is_what_needs_no_medium_and_what_it_adds_by_five_models(five_models: Store, tmp_path: Path) -> None:
     (report,) = describe_items([five_models.uri])
     assert {row.medium_share is None for row in report.rows} == {False, True}
     for row in report.rows:
@@ -62,10 +62,6 @@ def test_right_is_what_needs_no_medium_and_what_the_medium_adds(five_models: Sto
     write_items([replace(report, rows=tuple(few))], Store(str(tmp_path)))
     page = (tmp_path / "items.html").read_text()
     assert f"50% of {len(few)} items are solved without the medium and 60% of the rest by it." in page
-
-
-def test_parts_rest_on_five_models_without_the_medium(five_models: Store, tmp_path: Path) -> None:
-    (report,) = describe_items([five_models.uri])
     for few in ({"blind_models": 4}, {"models": 0, "difficulty": None}):  # what has no score is not right
         rows = tuple(replace(row, **few) for row in report.rows)
         write_items([replace(report, rows=rows)], Store(str(tmp_path)))
@@ -78,9 +74,7 @@ def test_rows_of_a_table_that_ask_the_same_are_duplicates(table_out: Store) -> N
     assert not report.not_searched
 
 
-def test_duplicates_that_cannot_be_looked_for_are_said(
-    five_models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_data_have_no_duplicates(five_models: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(*_: object) -> None:
         raise DatasetError("no data there")
 
@@ -93,7 +87,7 @@ def test_duplicates_that_cannot_be_looked_for_are_said(
     assert "<h3>Duplicates</h3>" in page  # no count, which would be read as none
 
 
-def test_lists_without_items_say_zero_and_commands_are_code(five_models: Store, tmp_path: Path) -> None:
+def test_page_and_files_hold_names_as_text_and_lists_without_items_say_zero(five_models: Store, tmp_path: Path) -> None:
     (report,) = describe_items([five_models.uri])
     plain = [replace(row, suspect=False, duplicate_of="") for row in report.rows]
     write_items(
@@ -105,6 +99,19 @@ def test_lists_without_items_say_zero_and_commands_are_code(five_models: Store, 
     assert "<td>20% of 5</td>" in page
     assert "<h3>Duplicates: 0</h3>" in page
     assert "<code>vlmsweep annotate OUT --benchmark maia" in page
+    hostile = replace(
+        report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0, q=0.01
+    )
+    write_items([replace(report, rows=(hostile, *report.rows[1:]))], Store(str(tmp_path)))
+    page = (tmp_path / "items.html").read_text()
+    assert "</script>" not in page
+    assert "&lt;b&gt;" in page
+    assert "\nmaia,vsv,1-frame,'=1+1" in (tmp_path / "items.csv").read_text()
+    samples = tuple(f"{name}\n\x1b[2J\u202e" for name in report.samples)
+    write_items([replace(report, samples=samples)], Store(str(tmp_path)))
+    lines = (tmp_path / "compact.txt").read_text().splitlines()
+    assert len(lines) == 1 + len(report.compact.places)
+    assert not {"\x1b", "\u202e"} & {*"".join(lines)}
 
 
 def test_fewer_than_five_models_are_refused(two_models: Store, five_models: Store) -> None:
@@ -114,24 +121,3 @@ def test_fewer_than_five_models_are_refused(two_models: Store, five_models: Stor
         describe_items([five_models.uri], ["mata"])
     with pytest.raises(UsageError, match="no scored answers"):
         describe_items([five_models.uri], ["mate"])
-
-
-def test_answers_of_models_are_text_on_the_page(five_models: Store, tmp_path: Path) -> None:
-    (report,) = describe_items([five_models.uri])
-    hostile = replace(
-        report.rows[0], suspect=True, agreed_answer="</script><b>", sample_id="=1+1", log_odds=9.0, q=0.01
-    )
-    write_items([replace(report, rows=(hostile, *report.rows[1:]))], Store(str(tmp_path)))
-    page = (tmp_path / "items.html").read_text()
-    assert "</script>" not in page
-    assert "&lt;b&gt;" in page
-    assert "\nmaia,vsv,1-frame,'=1+1" in (tmp_path / "items.csv").read_text()
-
-
-def test_an_id_is_one_line_of_the_compact_subset(five_models: Store, tmp_path: Path) -> None:
-    (report,) = describe_items([five_models.uri])
-    samples = tuple(f"{name}\n\x1b[2J\u202e" for name in report.samples)
-    write_items([replace(report, samples=samples)], Store(str(tmp_path)))
-    lines = (tmp_path / "compact.txt").read_text().splitlines()
-    assert len(lines) == 1 + len(report.compact.places)
-    assert not {"\x1b", "\u202e"} & {*"".join(lines)}

@@ -40,30 +40,30 @@ def test_flipped_labels_are_suspect_and_few_others(models: int, recall: float) -
     assert hits / estimates >= 0.85
 
 
-def test_models_that_toss_coins_list_nothing() -> None:
+def test_models_that_toss_coins_are_equal_or_fail_list_nothing() -> None:
     for seed in range(10):
         right, answers, _ = coin_tosses(seed)
         assert not suspects(right, answers).any()
         assert not listed(reversed_p(right, rest_shares(right))).any()
+    right, answers, _ = simulated(1, 1)
+    for rows in (np.repeat(right, 6, axis=0), np.zeros((6, 500)), np.ones((6, 500))):
+        given = np.repeat(answers, 6, axis=0)
+        assert not suspects(rows, given).any()
+        assert not listed(reversed_p(rows, rest_shares(rows))).any()
+    assert suspicions(np.zeros((6, 3)), np.full((6, 3), None, dtype=object)) == [None] * 3
 
 
-def test_an_item_that_strong_models_get_wrong_is_reversed() -> None:
+def test_reversed_items_and_discriminations_are_told_from_chance() -> None:
     ability = np.linspace(-2, 2, 16)
     right = (np.random.default_rng(0).random((16, 100)) < 1 / (1 + np.exp(-ability))[:, None]).astype(float)
     right[:, 0] = ability < 0
     p_values = reversed_p(right, rest_shares(right))
     assert p_values[0] == pytest.approx(1 / math.comb(16, 8), abs=3e-4)
     assert listed(p_values)[0]
-
-
-def test_q_values_are_those_of_statsmodels() -> None:
     p_values = [0.001, 0.04, None, 0.03, 0.5, 0.012]
     defined = [p for p in p_values if p is not None]
     estimates = [q for q in benjamini_hochberg(p_values) if q is not None]
     np.testing.assert_allclose(estimates, multipletests(defined, method="fdr_bh")[1])
-
-
-def test_discriminations_that_only_chance_tells_apart_are_shrunk_to_one() -> None:
     right, _, _ = coin_tosses(1, models=12)
     raw, counts = discrimination(right), np.full(400, 12)
     values, low, high = shrunk(raw, counts)
@@ -83,25 +83,23 @@ def test_rasch_finds_difficulties_and_says_how_sure_it_is() -> None:
     assert 0.9 < (np.abs(estimates - difficulty) < 1.96 * error).mean() < 0.99
 
 
-def test_equal_or_failing_models_list_nothing() -> None:
-    right, answers, _ = simulated(1, 1)
-    for rows in (np.repeat(right, 6, axis=0), np.zeros((6, 500)), np.ones((6, 500))):
-        given = np.repeat(answers, 6, axis=0)
-        assert not suspects(rows, given).any()
-        assert not listed(reversed_p(rows, rest_shares(rows))).any()
-    assert suspicions(np.zeros((6, 3)), np.full((6, 3), None, dtype=object)) == [None] * 3
-
-
-def test_suspicion_names_the_answer_and_its_models() -> None:
+def test_suspicion_discrimination_and_shares_by_hand() -> None:
     answers = np.array([["A", "B"], ["A", "B"], ["A", "B"], ["A", "C"], ["A", None]], dtype=object)
     right = np.array([[1.0, 0], [1, 0], [1, 0], [1, 1], [1, np.nan]])
     first, second = suspicions(right, answers)
     assert first is None
-    assert second is not None
     assert (second.answer, second.models) == ("B", 3)
+    right, _, _ = simulated(5, models=9, items=6)
+    rest = (right.sum(axis=1, keepdims=True) - right) / 5
+    expected = [np.corrcoef(right[:, i], rest[:, i])[0, 1] if right[:, i].std() else np.nan for i in range(6)]
+    np.testing.assert_allclose(discrimination(right), expected)
+    right = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, np.nan]])
+    shares = shares_right(right)
+    assert shares[0] == 0.5
+    assert np.isnan(shares[1])
 
 
-def test_a_subset_that_does_no_better_than_a_random_one_is_a_random_draw() -> None:
+def test_a_subset_is_a_random_draw_unless_models_agree_on_difficulty() -> None:
     right, _, _ = coin_tosses(3, models=8)
     compact = compact_subset(right, shares=(0.1,))
     assert compact.is_random
@@ -109,25 +107,8 @@ def test_a_subset_that_does_no_better_than_a_random_one_is_a_random_draw() -> No
     assert compact == compact_subset(right, shares=(0.1,))
     expected = np.sqrt(0.25 / 40 * 360 / 399)  # of a draw without replacement
     assert compact.error == pytest.approx(expected, rel=0.1)
-
-
-def test_a_subset_that_follows_difficulty_is_chosen_where_models_agree_on_it() -> None:
     difficulty = np.linspace(-6, 6, 200)
     ability = np.random.default_rng(4).normal(0, 1, (12, 1))
     compact = compact_subset((ability > difficulty).astype(float), shares=(0.1,))
     assert not compact.is_random
     assert compact.error < 0.03
-
-
-def test_discrimination_is_the_correlation_with_the_rest() -> None:
-    right, _, _ = simulated(5, models=9, items=6)
-    rest = (right.sum(axis=1, keepdims=True) - right) / 5
-    expected = [np.corrcoef(right[:, i], rest[:, i])[0, 1] if right[:, i].std() else np.nan for i in range(6)]
-    np.testing.assert_allclose(discrimination(right), expected)
-
-
-def test_missing_scores_are_not_zero() -> None:
-    right = np.array([[1.0, np.nan], [0.0, np.nan], [np.nan, np.nan]])
-    shares = shares_right(right)
-    assert shares[0] == 0.5
-    assert np.isnan(shares[1])

@@ -57,7 +57,6 @@ def test_taking_the_first_option_flips_under_order_and_the_ranking_with_it(cells
     changes = {row.model: row for row in order.models}
     assert (changes["first"].before, changes["first"].after) == (0.9, pytest.approx(0.1))
     assert (changes["first"].to_wrong, changes["first"].to_right) == (108, 12)
-    assert changes["first"].moved is not None
     assert (changes["first"].moved.value, changes["first"].n) == (1.0, 120)
     assert changes["first"].change.value == pytest.approx(-0.8)
     assert changes["first"].change.p is not None
@@ -70,7 +69,7 @@ def test_taking_the_first_option_flips_under_order_and_the_ranking_with_it(cells
     assert order.conclusion == "of 1: 1 swapped (1 beyond chance), 1 reversed"
 
 
-def test_looking_flips_nothing(cells: dict[str, StressedCell]) -> None:
+def test_looking_flips_nothing_and_means_leave_out_those_that_guess(cells: dict[str, StressedCell]) -> None:
     (looking,) = (row for row in cells["order-1"].models if row.model == "looks")
     assert (looking.change.value, looking.to_wrong, looking.to_right, looking.change.p) == (0, 0, 0, 1)
     assert looking.change.ci_low is not None
@@ -78,28 +77,21 @@ def test_looking_flips_nothing(cells: dict[str, StressedCell]) -> None:
     letters = cells["letters-1"]
     assert (letters.change.value, letters.swapped, letters.pairs[0].outcome) == (0, 0, "kept")
     assert letters.conclusion == "of 1: nothing flips"
-
-
-def test_means_over_models_leave_out_those_that_guess(cells: dict[str, StressedCell]) -> None:
     assert {row.model for row in cells["order-1"].models} == {"first", "looks", "guess"}
     assert cells["order-1"].change.value == pytest.approx(-0.4)
     moved = cells["order-1"].moved
-    assert moved is not None
     assert moved.value == 0.5
     assert moved.ci_low is not None
     assert moved.ci_high is not None
     assert moved.ci_low < 0.5 < moved.ci_high
 
 
-def test_answers_to_one_side_alone_are_not_compared() -> None:
+def test_answers_to_one_side_alone_and_free_ones_are_not_compared() -> None:
     frame = rows(looks)
     frame = frame[(frame["condition"] == "") | (frame["sample_id"] < "q5")]
     (order, _) = stressed_cells("vague", {"looks": frame}, frozenset())
     assert order.models[0].n == len({f"q{n}" for n in range(ROWS) if f"q{n}" < "q5"})
     assert (order.pairs, order.conclusion) == ((), "one model: no pair to compare")
-
-
-def test_free_answers_have_no_moved_share() -> None:
     frame = rows(looks).assign(chosen=None)
     assert stressed_cells("vague", {"looks": frame}, frozenset())[0].moved is None
 

@@ -62,27 +62,21 @@ def test_order_moves_every_option_and_the_right_letter_with_it() -> None:
     assert prompts(TABLE, QUESTION, "order", "choice", "default") == [prompt]
 
 
-def test_letters_keep_the_places_and_have_the_right_letter_of_order() -> None:
+def test_letters_keep_the_places_in_every_rotation_or_are_not_asked() -> None:
     (prompt,) = prompts(TABLE, QUESTION, "letters", "choice", "default")
     assert option_lines(prompt) == ["C. red", "D. green", "A. blue", "B. grey"]
     (ordered,) = prompts(TABLE, QUESTION, "order", "choice", "default")
     assert sorted(option_lines(prompt)) == sorted(option_lines(ordered))
     assert text_of(prompt).splitlines()[0] == "Which?"
-
-
-def test_every_rotation_is_asked_under_other_letters() -> None:
     rotations = prompts(TABLE, QUESTION, "letters", "choice", "circular")
     assert [prompt.variant for prompt in rotations] == ["0", "1", "2", "3"]
     assert [option_lines(prompt)[0][3:] for prompt in rotations] == QUESTION.data["options"]
-
-
-def test_wording_without_lines_of_options_is_not_asked_under_other_letters() -> None:
     definition = table_benchmark(TableDefinition(name="inline", kind="choice", prompt="{question} Say {options}!"))
     (prompt,) = prompts(definition, replace(QUESTION, media=()), "letters", "choice", "default")
     assert (prompt.excluded, prompt.steps) == (LETTERS_NOT_FOUND, ())
 
 
-def test_vague_keeps_the_text_of_the_right_reading() -> None:
+def test_vague_keeps_the_right_reading_and_what_a_condition_leaves_is_the_same_request() -> None:
     vague, sample = benchmark("vague"), vague_sample()
     readings = options_of(vague, sample, "mcq", "vlm")
     for name in ("order", "letters"):
@@ -93,10 +87,6 @@ def test_vague_keeps_the_text_of_the_right_reading() -> None:
         assert after[moved.data["ordering"][0]] == sample.data["readings"]["correct"]
         shown = [line[3:] for line in option_lines(prompt)]
         assert shown == [*(readings if name == "letters" else after).values()]
-
-
-def test_a_prompt_that_a_condition_leaves_as_it_is_stays_the_same_request() -> None:
-    vague, sample = benchmark("vague"), vague_sample()
     for name, task, setting in (("order", "freeform", "vlm"), ("jpeg", "mcq", "lm"), ("frames", "mcq", "vlm")):
         (prompt,) = prompts(vague, sample, name, task, setting)
         query = PromptInput(sample, task, setting, PromptTexts(vague.prompt_texts), seed=42)

@@ -36,14 +36,9 @@ def job_of(
     """Return the pending work of a model `m` on MAIA, with fields of its entry."""
     spec = entry(endpoint, **fields)
     run = RunSpec(
-        data=data,
-        out=str(out),
-        models={"m": spec},
-        benchmarks=("maia",),
-        tasks=("vsv",),
-        settings=(setting,),
+        data=data, out=str(out), models={"m": spec}, benchmarks=("maia",), tasks=("vsv",), settings=(setting,),
         limit=str(samples),
-    )
+    )  # fmt: skip
     context = SweepContext.open(run)
     plans = plan_sweep(context)["m"]
     repair_output(context.out, plans)

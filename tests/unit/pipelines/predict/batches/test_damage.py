@@ -62,7 +62,7 @@ def test_record_of_an_earlier_version_is_read(stored: BatchRecords, tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", in_turns(DAMAGES, ("deleted", "truncated")))
-def test_damaged_results_are_fetched_again_and_not_paid_again(
+def test_damaged_results_are_paid_once(
     maia_data: str, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with BatchEndpoint(always("A")) as endpoint:

@@ -31,12 +31,12 @@ def test_collected_batch_is_not_forgotten_when_the_look_at_the_next_one_fails(ma
 
 
 @pytest.mark.parametrize(
-    ("creations", "list_status"),
-    [([500], 403), ([500, 400], 200)],
-    ids=["the list is refused", "the next creation is refused"],
+    ("creations", "list_status", "retries"),
+    [([500], 403, 1), ([500, 400], 200, 1), ([500], 200, 0)],
+    ids=["the list is refused", "the next creation is refused", "the list does not show it yet"],
 )
 def test_record_stays_while_a_batch_may_exist(
-    maia_data: str, tmp_path: Path, creations: list[int], list_status: int
+    maia_data: str, tmp_path: Path, creations: list[int], list_status: int, retries: int
 ) -> None:
     def fail(method: str, path: str) -> tuple[int, bytes] | None:
         is_list = method == "GET" and path.startswith("/batches?")
@@ -46,7 +46,7 @@ def test_record_stays_while_a_batch_may_exist(
         server = endpoint.batches
         server.refusals, server.is_listed, server.override = creations, False, fail
         with pytest.raises(ModelUnavailableError, match="HTTP 500: the reply is lost"):
-            run(job_of(maia_data, tmp_path, endpoint, retries=1))
+            run(job_of(maia_data, tmp_path, endpoint, retries=retries))
         assert len(records(tmp_path)) == 1
         server.is_listed, server.override = True, lambda method, path: None
         run(job_of(maia_data, tmp_path, endpoint))
@@ -57,9 +57,7 @@ def test_record_stays_while_a_batch_may_exist(
 
 @pytest.mark.parametrize("status", in_turns([404, 405, 501], [404]))
 @pytest.mark.parametrize("is_created", [True, False])
-def test_batch_that_the_provider_does_not_list_waits_for_a_person(
-    maia_data: str, tmp_path: Path, status: int, is_created: bool
-) -> None:
+def test_unlisted_batch_waits_for_a_person(maia_data: str, tmp_path: Path, status: int, is_created: bool) -> None:
     lost_replies = [500]
 
     def refuse(method: str, path: str) -> tuple[int, bytes] | None:

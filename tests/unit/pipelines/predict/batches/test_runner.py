@@ -13,7 +13,7 @@ import pytest
 
 from cluster.lazy import open_cluster
 from models.spec import ModelSpec
-from pipelines.errors import CostLimitReachedError, DamagedPartError, ModelUnavailableError
+from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
@@ -24,18 +24,6 @@ from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
 from tests.support.endpoint import BatchEndpoint, BatchScript, EndpointRequest, Say, Status, always
 from tests.unit.pipelines.predict.batches.rig import REQUESTS, check_complete, entry, job_of, records, rows, run
-
-
-def test_each_request_is_committed_and_billed_once(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A")) as endpoint:
-        receipts = run(job_of(maia_data, tmp_path, endpoint))
-    check_complete(tmp_path, endpoint)
-    committed = rows(tmp_path)
-    assert {row["output"] for row in committed} == {"A"}
-    assert {row["decoding"] for row in committed} == {"greedy"}
-    assert {row["frames_used"] for row in committed} == {1}
-    assert sum(sum(receipt.counts.values()) for receipt in receipts) == REQUESTS
-    assert not endpoint.requests
 
 
 def test_bodies_are_those_of_single_requests(maia_data: str, tmp_path: Path) -> None:
@@ -70,14 +58,6 @@ def test_no_more_batches_are_in_flight_than_the_entry_allows(maia_data: str, tmp
         run(job_of(maia_data, tmp_path, endpoint, samples=12, batch_max_requests=64, batch_max_in_flight=1))
     assert len(rows(tmp_path)) == 96
     assert max(open_batches) == 1
-
-
-def test_expired_batches_keep_what_is_answered_and_send_the_rest_again(maia_data: str, tmp_path: Path) -> None:
-    scripts = {0: BatchScript(end="expired", answered=0.5)}
-    with BatchEndpoint(always("A"), lambda number: scripts.get(number, BatchScript())) as endpoint:
-        run(job_of(maia_data, tmp_path, endpoint))
-    check_complete(tmp_path, endpoint)
-    assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS, REQUESTS // 2]
 
 
 def test_requests_that_no_batch_answers_become_error_rows(maia_data: str, tmp_path: Path) -> None:
@@ -123,40 +103,6 @@ def test_lost_batch_is_explained_and_no_row_is_lost(maia_data: str, tmp_path: Pa
     assert set(endpoint.batches.billed.values()) == {1}
 
 
-def test_batch_whose_creation_was_not_confirmed_is_found_again(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A")) as endpoint:
-        endpoint.batches.refusals = [500]
-        run(job_of(maia_data, tmp_path, endpoint))
-        assert len(endpoint.batches.batches) == 1
-    check_complete(tmp_path, endpoint)
-
-
-def test_batch_of_a_run_that_died_before_its_record_is_adopted(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A")) as endpoint:
-
-        def hide() -> None:
-            endpoint.batches.is_listed = False
-
-        endpoint.batches.refusals, endpoint.batches.on_create = [500], hide
-        with pytest.raises(ModelUnavailableError, match="the reply is lost"):
-            run(job_of(maia_data, tmp_path, endpoint, retries=0))
-        assert len(records(tmp_path)) == 1
-        endpoint.batches.is_listed = True
-        run(job_of(maia_data, tmp_path, endpoint))
-        assert len(endpoint.batches.batches) == 1
-    check_complete(tmp_path, endpoint)
-
-
-def test_refused_creation_leaves_no_record(maia_data: str, tmp_path: Path) -> None:
-    with BatchEndpoint(always("A")) as endpoint:
-        endpoint.batches.refusals = [400]
-        with pytest.raises(ModelUnavailableError, match="HTTP 400: refused by the script"):
-            run(job_of(maia_data, tmp_path, endpoint))
-        assert records(tmp_path) == []
-        run(job_of(maia_data, tmp_path, endpoint))
-    check_complete(tmp_path, endpoint)
-
-
 def test_refused_line_becomes_an_error_row_and_the_others_are_sent(maia_data: str, tmp_path: Path) -> None:
     scripts = {0: BatchScript(end="failed", problem=("invalid_request", "too many pictures", 3))}
     with BatchEndpoint(always("A"), lambda number: scripts.get(number, BatchScript())) as endpoint:
@@ -169,10 +115,7 @@ def test_refused_line_becomes_an_error_row_and_the_others_are_sent(maia_data: st
 def test_refused_batch_ends_the_run_with_the_provider_s_reason(maia_data: str, tmp_path: Path) -> None:
     script = BatchScript(end="failed", problem=("model_not_found", "no model m-1", None))
     reason = "refused batch batch_0: model_not_found: no model m-1"
-    with (
-        BatchEndpoint(always("A"), lambda _: script) as endpoint,
-        pytest.raises(ModelUnavailableError, match=reason),
-    ):
+    with BatchEndpoint(always("A"), lambda _: script) as endpoint, pytest.raises(ModelUnavailableError, match=reason):
         run(job_of(maia_data, tmp_path, endpoint))
     assert records(tmp_path) == []
 
@@ -200,20 +143,7 @@ def test_other_name_of_the_token_limit_is_learned(maia_data: str, tmp_path: Path
     check_complete(tmp_path, endpoint)
 
 
-def test_clip_that_exceeds_the_context_is_sent_with_fewer_frames(maia_data: str, tmp_path: Path) -> None:
-    def script(request: EndpointRequest) -> Any:
-        return Status(status=400, message="maximum context length") if len(request.pictures) > 16 else "A"
-
-    with BatchEndpoint(script) as endpoint:
-        run(job_of(maia_data, tmp_path, endpoint, setting="32-frames"))
-        assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS] * 3  # 32, 24 and 16 frames
-    check_complete(tmp_path, endpoint)
-    assert {row["frames_used"] for row in rows(tmp_path)} == {16}
-
-
-def test_run_without_batches_warns_of_those_at_the_provider(
-    maia_data: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_run_without_batches_warns_of_them(maia_data: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with BatchEndpoint(always("A"), lambda _: BatchScript(lost=True)) as endpoint:
         job = job_of(maia_data, tmp_path, endpoint)
         warn_of_batches(job)
@@ -222,20 +152,6 @@ def test_run_without_batches_warns_of_those_at_the_provider(
             run(job)
         warn_of_batches(job)
     assert f"{REQUESTS} requests are in batches at its provider" in caplog.text
-
-
-def test_interrupted_run_cancels_and_keeps_what_is_finished(maia_data: str, tmp_path: Path) -> None:
-    stop = threading.Event()
-    with BatchEndpoint(always("A"), lambda _: BatchScript(polls=99, answered=0.25)) as endpoint:
-        endpoint.batches.on_poll = lambda polls: stop.set() if polls == 3 else None
-        runner = BatchRunner(job_of(maia_data, tmp_path, endpoint), list[Any]().append, note=lambda _: None, stop=stop)
-        runner.run()
-        runner.close()
-        assert endpoint.batches.cancelled == ["batch_0"]
-        endpoint.batches.script = lambda _: BatchScript()
-        run(job_of(maia_data, tmp_path, endpoint))
-        assert [len(batch.lines) for batch in endpoint.batches.batches] == [REQUESTS, REQUESTS * 3 // 4]
-    check_complete(tmp_path, endpoint)
 
 
 def test_ctrl_c_waits_until_batches_are_cancelled(maia_data: str, tmp_path: Path) -> None:
@@ -287,14 +203,6 @@ def test_cost_counts_half_and_the_limit_ends_the_run(maia_data: str, tmp_path: P
     check_complete(tmp_path, endpoint)
 
 
-def test_damaged_record_names_the_file(maia_data: str, tmp_path: Path) -> None:
-    path = tmp_path / "batches" / "model=m" / f"{'a' * 32}.json"
-    path.parent.mkdir(parents=True)
-    path.write_text("{}")
-    with BatchEndpoint(always("A")) as endpoint, pytest.raises(DamagedPartError, match=r"a\.json: not a record"):
-        run(job_of(maia_data, tmp_path, endpoint))
-
-
 def test_endpoint_without_batches_says_so(maia_data: str, tmp_path: Path) -> None:
     with BatchEndpoint(always("A")) as endpoint:
         endpoint.batches = None  # type: ignore[assignment]
@@ -303,9 +211,7 @@ def test_endpoint_without_batches_says_so(maia_data: str, tmp_path: Path) -> Non
     assert records(tmp_path) == []
 
 
-def test_models_in_batches_run_at_the_same_time_without_a_cluster(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_in_batches_run_concurrently(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.lazy.connect", lambda address: pytest.fail(f"Ray was started ({address})"))
     with BatchEndpoint(always("A")) as endpoint:
         server = endpoint.batches
@@ -332,9 +238,7 @@ def test_models_in_batches_run_at_the_same_time_without_a_cluster(
 
 
 @pytest.mark.parametrize("moment", ["put_results", "put"])
-def test_run_that_dies_while_it_stores_results_fetches_them_again(
-    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
-) -> None:
+def test_death_while_storing(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     store = getattr(BatchRecords, moment)
 
     def die(records: BatchRecords, *args: Any) -> None:

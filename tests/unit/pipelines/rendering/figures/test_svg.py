@@ -104,15 +104,12 @@ def test_figure_is_an_inert_reproducible_svg(figure: Figure) -> None:
     assert root.attrib["width"] == "600"
 
 
-def test_ids_of_two_figures_differ() -> None:
+def test_figures_have_ids_of_their_own_and_dark_neutral_colours() -> None:
     series = (ours(0.1, 0.2, 0.3, origin="published"),)
     names = [re.findall(rb' id="([^"]*)"', to_svg_bytes(bar(id=name, series=series))) for name in ("one", "two")]
     assert names == [[b"one-hatch0"], [b"two-hatch0"]]
     for figure, (name,) in zip(("one", "two"), names, strict=True):
         assert f"url(#{name.decode()})" in to_svg_bytes(bar(id=figure, series=series)).decode()
-
-
-def test_neutral_colours_have_a_dark_counterpart() -> None:
     style = str(next(root_of(figures()[0]).iter("{http://www.w3.org/2000/svg}style")).text)
     assert style.startswith("@media(prefers-color-scheme:dark)")
     for colour in (INK, MUTED, PAPER):
@@ -140,11 +137,9 @@ def test_every_label_gives_well_formed_xml(text: str) -> None:
 
 
 CATEGORIES = {
-    "few": ("a", "b", "c"),
-    "forty": tuple(f"category {index}" for index in range(40)),
-    "long": tuple(f"{LONG}-{index}" for index in range(9)),
-    "cjk": (CJK, CJK + "二", "e\u0301" * 60, "\U0001f600 x"),
-}
+    "few": ("a", "b", "c"), "forty": tuple(f"category {index}" for index in range(40)),
+    "long": tuple(f"{LONG}-{index}" for index in range(9)), "cjk": (CJK, CJK + "二", "e\u0301" * 60, "\U0001f600 x"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("names", CATEGORIES.values(), ids=CATEGORIES)
@@ -180,7 +175,7 @@ def test_values_of_any_size_have_distinct_ticks_that_fit(scale: float) -> None:
     assert_readable(Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(*values),), maximum=scale))
 
 
-def test_bars_are_where_the_scale_says() -> None:
+def test_bars_points_and_stacks_are_where_the_scale_says() -> None:
     figure = bar(series=(ours(0.25, None, -0.5),), y_label="Share")
     ticks = {
         float(str(element.text).replace("\N{MINUS SIGN}", "-")[:-1]) / 100: float(element.attrib["y"])
@@ -193,9 +188,6 @@ def test_bars_are_where_the_scale_says() -> None:
     a_tenth = (ticks[0.0] - ticks[0.2]) / 2
     assert heights == pytest.approx([2.5 * a_tenth, 5 * a_tenth], abs=0.3)
     assert max(y for _, y in bars[0]) == min(y for _, y in bars[1])
-
-
-def test_points_are_where_the_scale_says() -> None:
     cloud = Cloud(label="c", points=((0.0, 0.0), (1.0, 1.0), (0.5, 0.25)))
     figure = Points(id="f", title="t", clouds=(cloud,), percent=True)
     shape = paths_of(figure, fill="#0072b2")[0]
@@ -204,9 +196,6 @@ def test_points_are_where_the_scale_says() -> None:
     assert (y - y0) / (y1 - y0) == pytest.approx(0.25, abs=0.001)
     ticks = {str(element.text): element for element in root_of(figure).iter(TEXT)}
     assert float(ticks["100%"].attrib["x"]) == pytest.approx(x1, abs=0.1)
-
-
-def test_stacked_bars_stand_on_each_other() -> None:
     figure = bar(categories=("a",), series=(ours(2.0), ours(3.0, label="t")), stacked=True, percent=False)
     lower, upper = (corners(paths_of(figure, fill=colour)[0].split("z")[0]) for colour in ("#0072b2", "#d55e00"))
     assert min(y for _, y in lower) == max(y for _, y in upper)
@@ -227,19 +216,33 @@ def test_bars_of_any_values_are_within_the_figure(columns: list[list[float | Non
     assert all(0 <= x <= 600 and 0 <= y <= height for shape in paths_of(figure, stroke=INK) for x, y in corners(shape))
 
 
-def test_series_without_values_has_no_shape() -> None:
+def test_what_has_no_value_has_no_shape() -> None:
     figure = bar(series=(ours(None, None, None), ours(0.1, None, 0.3)))
     first, second = series_styles(figure.series)
     assert len(paths_of(figure, fill=first.colour)) == 1  # its swatch
     assert len(paths_of(figure, fill=second.colour)) == 2
-
-
-def test_empty_stack_is_marked() -> None:
     series = (ours(0.1, None, 0.3), ours(None, None, 0.2))
     assert texts_of(bar(series=series, stacked=True)).count("\N{EN DASH}") == 1
 
+    def curve(*values: float | None) -> str:
+        figure = Lines(id="f", title="t", x=(0.0, 1.0, 2.0, 3.0, 4.0), series=(ours(*values),))
+        return paths_of(figure, stroke="#0072b2", fill="none")[0]
 
-def test_published_series_are_dashed_hatched_and_labelled() -> None:
+    assert curve(0.1, 0.2, None, 0.4, 0.5).count("M") == 2
+    assert curve(0.1, 0.2, 0.3, 0.4, 0.5).count("M") == 1
+
+    def filled(*values: float | None) -> list[str]:
+        figure = Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(*values),))
+        return paths_of(figure, fill_opacity="0.07")
+
+    assert filled(0.1, None, 0.3) == []
+    assert len(filled(0.1, 0.0, 0.3)) == 1
+    values = [None] * 100
+    figure = Lines(id="f", title="t", x=tuple(map(float, range(100))), series=(ours(*values[:33], 0.5, *values[34:]),))
+    assert paths_of(figure, fill="#0072b2")[0].count("m") == 1
+
+
+def test_series_have_styles_of_their_own_dashed_if_published_and_grey_if_references() -> None:
     def line(origin: str) -> Lines:
         return Lines(id="f", title="t", x=(0.0, 1.0), series=(ours(0.1, 0.2, label="paper", origin=origin),))
 
@@ -249,17 +252,11 @@ def test_published_series_are_dashed_hatched_and_labelled() -> None:
     assert "paper" in texts_of(line("ours"))
     assert paths_of(bar(series=(ours(0.1, 0.2, 0.3),)), fill="url(#f-hatch0)") == []
     assert len(paths_of(bar(series=(ours(0.1, 0.2, 0.3, origin="published"),)), fill="url(#f-hatch0)")) == 2
-
-
-def test_series_styles_are_distinct_and_references_grey() -> None:
     styles = series_styles([ours(label=f"m{index}") for index in range(20)])
     assert len({(style.colour, style.marker, style.hatch) for style in styles}) == 20
     assert len({style.marker for style in styles[:8]}) == len({style.hatch for style in styles[:8]}) == 8
     assert series_styles([ours(label="chance", baseline=True)])[0].colour == MUTED
     assert series_styles([ours(label="Table 1, published", origin="published")])[0].label == "Table 1, published"
-
-
-def test_reference_is_a_line_across_each_group() -> None:
     chance = ours(0.5, None, 0.25, label="Chance", baseline=True)
     across, _ = paths_of(bar(series=(ours(0.1, 0.2, 0.3), chance)), stroke=INK, stroke_dasharray="2 3")
     first, second = [corners(part) for part in across.split("M")[1:]]
@@ -275,31 +272,7 @@ def test_missing_bar_is_marked(missing: float | None, *, horizontal: bool) -> No
     assert mark not in texts_of(bar(series=(ours(0.5, 0.2, 0.0),), horizontal=horizontal))
 
 
-def test_missing_value_breaks_a_curve() -> None:
-    def curve(*values: float | None) -> str:
-        figure = Lines(id="f", title="t", x=(0.0, 1.0, 2.0, 3.0, 4.0), series=(ours(*values),))
-        return paths_of(figure, stroke="#0072b2", fill="none")[0]
-
-    assert curve(0.1, 0.2, None, 0.4, 0.5).count("M") == 2
-    assert curve(0.1, 0.2, 0.3, 0.4, 0.5).count("M") == 1
-
-
-def test_missing_value_opens_a_radar() -> None:
-    def filled(*values: float | None) -> list[str]:
-        figure = Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(*values),))
-        return paths_of(figure, fill_opacity="0.07")
-
-    assert filled(0.1, None, 0.3) == []
-    assert len(filled(0.1, 0.0, 0.3)) == 1
-
-
-def test_value_between_gaps_of_a_long_curve_has_a_marker() -> None:
-    values = [None] * 100
-    figure = Lines(id="f", title="t", x=tuple(map(float, range(100))), series=(ours(*values[:33], 0.5, *values[34:]),))
-    assert paths_of(figure, fill="#0072b2")[0].count("m") == 1
-
-
-def test_intervals_are_drawn() -> None:
+def test_intervals_and_values_beyond_a_given_range_are_drawn() -> None:
     ends = {"low": (0.4, None, 0.6), "high": (0.6, None, 0.8)}
     values = (0.5, 0.6, 0.7)
     whiskers = paths_of(bar(series=(ours(*values, **ends),)), stroke=INK)
@@ -312,9 +285,6 @@ def test_intervals_are_drawn() -> None:
         for series in (ours(*values), ours(*values, **ends))
     )
     assert len(paths_of(radar, fill="none")) == len(paths_of(plain, fill="none")) + 1
-
-
-def test_values_beyond_a_given_range_are_shown() -> None:
     figure = Lines(id="f", title="t", x=(0.0, 1.0), series=(ours(0.5, 1.7),), percent=True, y_range=(0.0, 1.0))
     assert {"0%", "100%", "175%"} <= set(texts_of(figure))
     radar = Radar(id="f", title="t", axes=("a", "b", "c"), series=(ours(1.0, 12.0, 3.0),), maximum=10.0)
@@ -336,7 +306,7 @@ def test_figures_without_values_can_be_drawn(figure: Figure) -> None:
     assert_readable(figure)
 
 
-def test_bars_with_long_or_many_categories_are_flat() -> None:
+def test_many_or_long_categories_are_flat_and_long_labels_wrap() -> None:
     def is_flat(*names: str, **fields: Any) -> bool:
         root = root_of(bar(categories=names, series=(ours(*(0.1,) * len(names)),), **fields))
         (first,) = (element for element in root.iter(TEXT) if element.text == names[0])
@@ -347,8 +317,6 @@ def test_bars_with_long_or_many_categories_are_flat() -> None:
     assert is_flat("a", LONG.replace("-", ""))
     assert is_flat(*(f"category {index}" for index in range(40)))
 
-
-def test_legend_wraps_into_columns() -> None:
     def rows(label: str) -> list[int]:
         series = tuple(ours(0.1, 0.2, 0.3, label=f"{label} {index}") for index in range(6))
         tops = [
@@ -376,12 +344,8 @@ def test_dots_draw_a_marker_and_an_interval_a_value_and_a_line_a_baseline() -> N
     assert len(paths_of(figure, stroke=second.colour)) == 3
     assert len(paths_of(figure, stroke=INK, stroke_width="1.8")) == 2
     assert [text for text in texts_of(figure) if text in ("a", "b", "m", "chance", "100%")] == [
-        "100%",
-        "a",
-        "b",
-        "m",
-        "chance",
-    ]
+        "100%", "a", "b", "m", "chance",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", HOSTILE)

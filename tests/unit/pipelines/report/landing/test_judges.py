@@ -32,16 +32,12 @@ def out(tmp_path: Path) -> Store:
     ("judge", "sentence"),
     [
         ("strong", "MAIA: judged by strong (gpt-4o 2024-08-06, 2 verdicts): open answers accepted"),
-        (
-            "coin",
-            "MAIA: judged by coin (tosses a coin, 2 verdicts), so these numbers mean nothing: open answers accepted",
-        ),
-        (
-            "local,coin",
-            "MAIA: judged by local (…/weights, 2 verdicts), coin (tosses a coin, 2 verdicts): open answers accepted",
-        ),
+        ("coin",
+         "MAIA: judged by coin (tosses a coin, 2 verdicts), so these numbers mean nothing: open answers accepted"),
+        ("local,coin",
+         "MAIA: judged by local (…/weights, 2 verdicts), coin (tosses a coin, 2 verdicts): open answers accepted"),
     ],
-)
+)  # fmt: skip
 def test_judges_have_version_and_verdicts_and_a_coin_is_named(out: Store, judge: str, sentence: str) -> None:
     run = RunManifest(models=MODELS, sweep=SweepOptions(judge=judge))
     numbers = [metric(), metric(metric="oevqa_accuracy"), metric(metric="oevqa_accuracy", category="Causal")]

@@ -14,22 +14,16 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
     ("changes", "expected"),
     [
         ({}, "small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]"),
+        ({"lead": difference(p=0.4, ci_low=-0.01)},
+         "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not shown"),
         (
-            {"lead": difference(p=0.4, ci_low=-0.01)},
-            "small 50.0 [40.0, 60.0] before other 45.9 by 4.1 [−1.0, 7.0], not shown",
-        ),
-        (
-            {
-                "lead": difference(p=None, clusters=1),
-                "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
-            },
+            {"lead": difference(p=None, clusters=1),
+             "ranked": (metric(ci_low=None), metric(model="other", value=0.459))},
             "small 50.0 before other 45.9 by 4.1 [1.2, 7.0]: 1 pictures, clips or scenes are too few to tell",
         ),
         (
-            {
-                "lead": difference(delta=0.0, p=1.0, ci_low=-0.03, ci_high=0.03),
-                "ranked": (metric(ci_low=None), metric(model="other", value=0.459)),
-            },
+            {"lead": difference(delta=0.0, p=1.0, ci_low=-0.03, ci_high=0.03),
+             "ranked": (metric(ci_low=None), metric(model="other", value=0.459))},
             "small 50.0 before other 45.9 by 4.1; on the 120 rows that both answered, 0.0 [−3.0, 3.0], not shown",
         ),
         ({"lead": None}, "small 50.0 [40.0, 60.0] before other 45.9, which could not be tested"),
@@ -38,7 +32,7 @@ from tests.unit.pipelines.report.cases import difference, metric, standing
         ({"ranked": ()}, "not measured (words)"),
         ({"ranked": (), "unmeasured": ()}, "no model was run in the headline's setting"),
     ],
-)
+)  # fmt: skip
 def test_claim_says_who_leads_and_whether_that_is_real(changes: dict[str, Any], expected: str) -> None:
     assert verdict_of(standing(**changes)).claim == expected
 
@@ -63,13 +57,16 @@ def test_claim_has_the_first_error_if_all_requests_failed(errors: tuple[int, int
     assert verdict_of(at, counts).claim == claim
 
 
-def test_verdict_has_people_chance_and_cost() -> None:
+def test_facts_are_people_chance_and_cost() -> None:
     verdict = verdict_of(standing("T"))
     assert verdict.facts == ("people 94.0", "chance 25.0", "$3.10")
     assert verdict.text == (
         "T: small 50.0 [40.0, 60.0] leads other by 4.1 [1.2, 7.0]; people 94.0; chance 25.0; $3.10 "
         "(pool accuracy (all eight statement pairs), vsv, 32-frames)."
     )
+    people = People(value=TableValue(value=0.94, n=3), rows="part", model=TableValue(value=0.5))
+    assert verdict_of(standing(ranked=(), people=people, chance=None, dollars=None)).facts == ("people 94.0",)
+    assert "chance 7.6 as random guessed" in verdict_of(standing(chance=Chance(0.076, "random"))).facts
 
 
 def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None:
@@ -97,11 +94,6 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
     assert doubts([standing()], [], []) == []
 
 
-def test_people_stand_alone_if_only_models_that_guess_were_run() -> None:
-    people = People(value=TableValue(value=0.94, n=3), rows="part", model=TableValue(value=0.5))
-    assert verdict_of(standing(ranked=(), people=people, chance=None, dollars=None)).facts == ("people 94.0",)
-
-
 def test_a_run_that_stopped_early_says_which_interval_is_of_the_whole_set() -> None:
     early = standing("MATE", ranked=(metric(n=500, value=0.487, set_ci_low=0.475, set_ci_high=0.5), metric(n=500)))
     (doubt,) = doubts([early], [], [])
@@ -121,21 +113,13 @@ def test_amounts_have_cents_and_no_exponent() -> None:
     ("people", "words"),
     [
         ({"rows": "same"}, "people 68.5"),
-        (
-            {"rows": "part", "model": TableValue(value=0.68)},
-            "on the 33 items that people answered: small 68.0, people 68.5",
-        ),
-        (
-            {"rows": "part", "model": TableValue(value=0.68), "annotators": 3},
-            "on the items of 33 answers of people: small 68.0, people 68.5",
-        ),
+        ({"rows": "part", "model": TableValue(value=0.68)},
+         "on the 33 items that people answered: small 68.0, people 68.5"),
+        ({"rows": "part", "model": TableValue(value=0.68), "annotators": 3},
+         "on the items of 33 answers of people: small 68.0, people 68.5"),
         ({"rows": "other"}, "people 68.5 on other items"),
     ],
-)
+)  # fmt: skip
 def test_people_and_the_model_in_a_sentence_are_of_the_same_rows(people: dict[str, Any], words: str) -> None:
     at = standing(people=People(value=TableValue(value=0.685, n=33), **people))
     assert verdict_of(at).facts[0] == words
-
-
-def test_chance_without_a_closed_form_names_the_model_that_guessed() -> None:
-    assert "chance 7.6 as random guessed" in verdict_of(standing(chance=Chance(0.076, "random"))).facts

@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.benchmarks.tables import Table, TableValue
+from pipelines.benchmarks.tables import Table
 from pipelines.plan.run_manifest import ModelSpending, Spending
 from pipelines.rendering.figures.svg import to_svg_bytes
 from pipelines.report.landing.tables import cost_of, cost_table, matrix_table, standing_figure
@@ -21,14 +21,12 @@ def present(table: Table | None) -> Table:
     return table
 
 
-def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> None:
+def test_matrix_marks_a_significant_lead_alone_and_sets_references_and_guesses_apart() -> None:
     led, tied = standing("A"), standing("B", benchmark="mate", lead=difference(p=0.5), people=None)
     table = present(matrix_table([led, tied], cost_table([usage("small")], {}, [])))
     assert table.groups == (("A", 1), ("B", 1), ("All", 2))
     assert [row.label for row in table.rows[:2]] == ["small", "other"]
     first, second, *further = table.rows[0].cells
-    assert isinstance(first, TableValue)
-    assert isinstance(second, TableValue)
     assert (first.best, second.best, further) == (True, False, ["0.50", None])
     heading = [row.label for row in table.rows].index("To compare with")
     below = {row.label: row for row in table.rows[heading + 1 :]}
@@ -36,9 +34,6 @@ def test_matrix_marks_a_significant_lead_alone_and_sets_references_apart() -> No
     assert all(row.baseline for row in below.values())
     assert below["Chance"].cells == (0.25, 0.25, "", "")
     assert matrix_table([]) is None
-
-
-def test_models_that_guess_are_no_row_and_models_without_a_value_are_the_last() -> None:
     guess, unmeasured = metric(model="guess", value=0.9), metric(model="none", value=None)
     labels = [row.label for row in present(matrix_table([standing(baselines=(guess,), unmeasured=(unmeasured,))])).rows]
     assert labels[:4] == ["small", "other", "words", "none"]
@@ -68,7 +63,6 @@ def test_cost_table_has_models_and_their_judges() -> None:
 
 def test_figure_draws_intervals_and_lines_for_people_and_chance() -> None:
     figure = standing_figure([standing("A"), standing("B", people=None, published=None)])
-    assert figure is not None
     assert figure.categories == ("A", "B")
     assert [(series.label, series.baseline) for series in figure.series[-3:]] == [
         ("Chance", True),
@@ -90,5 +84,4 @@ def test_titles_name_what_there_is_to_compare_with(absent: tuple[str, ...], end:
     at = standing(**dict.fromkeys(absent))
     assert present(matrix_table([at])).caption == f"The headline of each benchmark by model{end}."
     figure = standing_figure([at])
-    assert figure is not None
     assert figure.title == f"Every model with its 95% interval{end}"

@@ -21,20 +21,9 @@ from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report, tab
 TEMPLATES = package_files("pipelines.rendering").joinpath("templates")
 CSS, SCRIPT = (TEMPLATES.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
 ATTRIBUTES = {
-    "alt",
-    "aria-current",
-    "aria-label",
-    "charset",
-    "class",
-    "colspan",
-    "content",
-    "download",
-    "height",
-    "href",
-    "http-equiv",
-    "id",
-    "lang",
-} | {"name", "open", "role", "scope", "src", "tabindex", "title", "width"}
+    "alt", "aria-current", "aria-label", "charset", "class", "colspan", "content", "download", "height", "href",
+    "http-equiv", "id", "lang",
+} | {"name", "open", "role", "scope", "src", "tabindex", "title", "width"}  # fmt: skip
 LINK = re.compile(
     r"#[A-Za-z0-9_-]+|metrics\.json|report\.md|(?:index|people|benchmark-maia)\.html"
     r"|(?:tables|figures)/[A-Za-z0-9_-]+\.(?:csv|tex|svg)"
@@ -90,7 +79,7 @@ def test_hostile_text_adds_no_html_to_markdown(text: str) -> None:
         assert written.count(markdown(text)) >= 8
 
 
-def test_pages_have_one_script_and_no_external_content(plain_pages: dict[str, Page]) -> None:
+def test_pages_allow_their_own_style_and_script_alone(plain_pages: dict[str, Page], whole: dict[str, bytes]) -> None:
     for page in plain_pages.values():
         tags = [tag for tag, _ in page.elements]
         forbidden = {"link", "iframe", "object", "embed", "form", "base", "video", "svg", "input", "button"}
@@ -98,9 +87,6 @@ def test_pages_have_one_script_and_no_external_content(plain_pages: dict[str, Pa
         assert all(re.fullmatch(r"figures/[a-z_]+\.svg", source) for source in page.values("src"))
         assert (tags.count("style"), tags.count("script")) == (1, 1)
         assert ("script", {}) in page.elements
-
-
-def test_policy_allows_only_the_own_style_and_script(whole: dict[str, bytes], plain_pages: dict[str, Page]) -> None:
     style, script = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (CSS, SCRIPT))
     for name, page in plain_pages.items():
         (policy,) = (
@@ -165,7 +151,7 @@ def test_page_of_a_benchmark_has_the_required_sections(plain_pages: dict[str, Pa
     assert len(opened) == 2
 
 
-def test_every_section_has_a_page_of_its_own(plain_pages: dict[str, Page]) -> None:
+def test_every_section_has_a_page_that_all_others_link_to(plain_pages: dict[str, Page]) -> None:
     tables = [name for name in plain_pages["people.html"].values("id") if name.startswith("table-")]
     assert tables == ["table-s", "table-u"]
     short = Section(name="short", title="Short", summary=(table(name="only"),))
@@ -173,6 +159,10 @@ def test_every_section_has_a_page_of_its_own(plain_pages: dict[str, Page]) -> No
     assert list(pages) == ["index.html", "short.html"]
     assert "table-only" not in pages["index.html"]
     assert "short.html" in pages["index.html"]
+    for name, page in plain_pages.items():
+        assert set(PAGES) <= set(page.values("href"))
+        marked = [attributes["href"] for _, attributes in page.elements if "aria-current" in attributes]
+        assert marked == [name]
 
 
 def test_published_rows_are_folded_beside_ours() -> None:
@@ -184,35 +174,21 @@ def test_published_rows_are_folded_beside_ours() -> None:
         assert formats.html(shown).count("Published rows (5)") == folded
 
 
-def test_every_page_links_to_all_others_and_marks_itself(plain_pages: dict[str, Page]) -> None:
-    for name, page in plain_pages.items():
-        assert set(PAGES) <= set(page.values("href"))
-        marked = [attributes["href"] for _, attributes in page.elements if "aria-current" in attributes]
-        assert marked == [name]
-
-
-def test_example_shows_question_output_and_parsed_answer() -> None:
+def test_example_shows_question_output_and_parsed_answer_up_to_a_length() -> None:
     text = words_of(pages_of("the words of the model")["benchmark-maia.html"])
     assert text.count("the words of the model") > 20
     assert "none" in text
     assert "nothing" in text
-
-
-def test_long_answer_is_cut() -> None:
     text = words_of(pages_of("x" * 5_000)["benchmark-maia.html"])
     assert "x" * 4_000 + "… [1000 more characters]" in text
 
 
-def test_benchmark_without_headline_rows_has_a_note() -> None:
+def test_lead_and_headline_say_what_was_measured() -> None:
     part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
     files = render(ReportData(benchmarks=(part,), metrics=(metric(),)))
     for path in ("report/index.html", "report/benchmark-maia.html", "report/report.md"):
         assert "The headline metric has no rows." in files[path].decode()
     assert "report/tables/maia_headline.csv" not in files
-
-
-def test_lead_names_few_models_and_counts_many() -> None:
-    part = BenchmarkSection(name="maia", title="MAIA", headline="agg_acc")
     rows = tuple(metric(model=f"m{index}") for index in range(5))
     assert lead(ReportData(metrics=rows[:2], benchmarks=(part,))) == "m0, m1 on MAIA"
     assert lead(ReportData(metrics=rows, benchmarks=(part,), run={"finished": "today", "started": "yesterday"})) == (

@@ -28,22 +28,21 @@ def present(table: Table | None) -> Table:
     return table
 
 
-def test_headline_lists_models_by_settings_with_n_and_interval() -> None:
+def test_headline_lists_models_by_settings_of_the_whole_with_n_interval_and_note() -> None:
     rows = [metric(setting=name, model=model) for model in ("b", "a") for name in ("32-frames", "other", "black-video")]
     table = present(headline_table(PART, rows))
     assert table.columns == ("black-video", "32-frames", "other")
     assert [row.label for row in table.rows] == ["b", "a"]
     assert table.rows[0].cells[0] == TableValue(value=0.5, low=0.4, high=0.6, n=120, n_failed=1)
     assert table.title == "MAIA: pool accuracy (all eight statement pairs), vsv"
-
-
-def test_headline_excludes_subsets_and_other_benchmarks() -> None:
     other_rows = [metric(category="Causal"), metric(subset="half"), metric(benchmark="mate"), metric(metric="bleu")]
     assert headline_table(PART, other_rows) is None
     assert len(present(headline_table(PART, [*other_rows, metric()])).rows) == 1
+    table = present(headline_table(PART, [metric(value=math.nan, ci_low=None, ci_high=None, note="no judge")]))
+    assert table.rows[0].cells[0] == TableValue(value=None, n=120, n_failed=1, note="no judge")
 
 
-def test_headline_has_one_block_per_task() -> None:
+def test_headline_has_a_block_a_task_and_one_row_for_runs_and_no_person_as_best() -> None:
     table = present(headline_table(PART, [metric(), metric(task="oevqa", setting="1-frame")]))
     assert [(row.label, row.origin) for row in table.rows] == [
         ("vsv", "heading"),
@@ -53,29 +52,18 @@ def test_headline_has_one_block_per_task() -> None:
     ]
     assert table.rows[1].cells[0] is None
     assert table.best_of == "block"
-
-
-def test_headline_has_one_row_for_runs_and_marks_no_person_as_best() -> None:
     rows = [metric(), metric(model="run 0"), metric(model="human:ann", value=0.99)]
     table = present(headline_table(replace(PART, replaced=frozenset({"run 0"})), rows))
     assert [(row.origin, row.baseline) for row in table.rows] == [("ours", False), ("human", True)]
 
 
-def test_headline_notes_why_a_number_is_missing() -> None:
-    table = present(headline_table(PART, [metric(value=math.nan, ci_low=None, ci_high=None, note="no judge")]))
-    assert table.rows[0].cells[0] == TableValue(value=None, n=120, n_failed=1, note="no judge")
-
-
-def test_counts_table_lists_requests_by_status() -> None:
+def test_counts_table_lists_requests_by_status_that_add_up() -> None:
     count = CellCount(
         benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=4, error=3, excluded=2, missing=1
     )
     table = present(counts_table(PART, [count]))
     assert table.rows[0].cells == ("vsv", "s", 10, 4, 3, 2, 1)
     assert counts_table(BenchmarkSection(name="mate", title="MATE", headline="exact_match"), [count]) is None
-
-
-def test_counts_that_do_not_add_up_are_refused() -> None:
     with pytest.raises(ValueError, match="maia/m/vsv/s: ok, error, excluded and missing do not add up to 10"):
         CellCount(benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=9)
 
@@ -127,14 +115,10 @@ def test_figure_table_keeps_gaps_intervals_and_origin() -> None:
 
 def test_run_facts_and_tables() -> None:
     run = {
-        "seed": 42,
-        "command": "vlmsweep run",
-        "tasks": ["a", "b"],
-        "adapter": None,
-        "empty": {},
+        "seed": 42, "command": "vlmsweep run", "tasks": ["a", "b"], "adapter": None, "empty": {},
         "models": {"m": {"revision": "abc", "limits": {"max_frames": 8}, "adapter": None}, "n": {"revision": "def"}},
         "versions": {"torch": "2.15", "mixed": {"a": 1}},
-    }
+    }  # fmt: skip
     report = ReportData(run=run)
     assert run_facts(report) == [
         ("Seed", "42"),

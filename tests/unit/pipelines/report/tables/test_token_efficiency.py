@@ -1,5 +1,3 @@
-"""Prompt tokens computed and the least possible."""
-
 from pathlib import Path
 
 from models.message_codec import dump_steps
@@ -46,21 +44,8 @@ def test_clip_is_counted_once_over_all_parts(tmp_path: Path) -> None:
     }
     portions = iter([planned, {}])  # which can be read once
     efficiency = measure_efficiency("maia", "m", out, lambda: portions)
-    assert efficiency is not None
     assert (efficiency.answers, efficiency.prompt_tokens, efficiency.computed_tokens) == (4, 400, 240)
     assert efficiency.least_tokens == (20 + 5 + 20 + 70) + 80 + 30
-
-
-def test_least_tokens_are_none_if_an_engine_does_not_report_them(tmp_path: Path) -> None:
-    out = Store(str(tmp_path))
-    part_rows = rows("a", head=0, least=[None], cached=[0])
-    out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
-    efficiency = measure_efficiency("maia", "m", out, lambda: [{"a0": ""}])
-    assert efficiency is not None
-    assert efficiency.least_tokens is None
-    table = efficiency_table("maia", "MAIA", [efficiency])
-    assert table is not None
-    assert table.rows[0].cells == (1, 100, 100, None, None, "1.000")
 
 
 def test_prefixes_are_needed_once_and_paid_where_they_were_not_cached(tmp_path: Path) -> None:
@@ -76,18 +61,23 @@ def test_prefixes_are_needed_once_and_paid_where_they_were_not_cached(tmp_path: 
     clip, other = (media_key(dump_steps(request(media).steps)) for media in (CLIP, OTHER))
     planned = {**dict.fromkeys(("a0", "a1", "a2", "b0"), clip), "c0": other}
     efficiency = measure_efficiency("maia", "m", out, lambda: [planned])
-    assert efficiency is not None
     assert efficiency.prefixes == PrefixTokens(needed=70 + 100, paid=4 * 70 - 128 + 100, cached=128)
     table = cost_table("maia", "MAIA", [efficiency])
-    assert table is not None
     assert table.columns[-3:] == ("Prefix tokens needed", "Paid", "Cached")
     assert table.rows[0].cells == (5, 170, 252, 128)
     assert cost_table("maia", "MAIA", []) is None
 
 
-def test_no_table_without_token_counts(tmp_path: Path) -> None:
+def test_tables_lack_what_an_engine_does_not_report(tmp_path: Path) -> None:
     assert measure_efficiency("maia", "m", Store(str(tmp_path)), list) is None
     assert efficiency_table("maia", "MAIA", []) is None
+    out = Store(str(tmp_path))
+    part_rows = rows("a", head=0, least=[None], cached=[0])
+    out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
+    efficiency = measure_efficiency("maia", "m", out, lambda: [{"a0": ""}])
+    assert efficiency.least_tokens is None
+    table = efficiency_table("maia", "MAIA", [efficiency])
+    assert table.rows[0].cells == (1, 100, 100, None, None, "1.000")
 
 
 def test_media_key_depends_on_sampling() -> None:
@@ -95,7 +85,7 @@ def test_media_key_depends_on_sampling() -> None:
     assert len({media_key(dump_steps(request(media).steps)) for media in (CLIP, OTHER, None)}) == 3
 
 
-def test_answers_that_saw_fewer_frames_than_asked_are_counted(tmp_path: Path) -> None:
+def test_answers_that_saw_fewer_frames_than_asked_are_counted_in_a_note(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
     part_rows = [
         {**row, "frames_used": frames}
@@ -104,21 +94,11 @@ def test_answers_that_saw_fewer_frames_than_asked_are_counted(tmp_path: Path) ->
     out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
     key = media_key(dump_steps(request(CLIP).steps))
     efficiency = measure_efficiency("maia", "m", out, lambda: [{f"a{n}": key} for n in range(5)])
-    assert efficiency is not None
     assert efficiency.fewer_frames == ((32, 24, 2), (32, 8, 1))
     table = efficiency_table("maia", "MAIA", [efficiency])
-    assert table is not None
     assert table.notes[-1].endswith("m 24 of 32 frames in 2 answers; m 8 of 32 frames in 1 answers.")
-
-
-def test_no_note_where_all_frames_were_shown(tmp_path: Path) -> None:
-    out = Store(str(tmp_path))
     part_rows = [{**row, "frames_used": 32} for row in rows("a", head=0, least=[None], cached=[0])]
     out.put("predictions/benchmark=maia/model=m/aaaaaaaaaaaaaaaaaaaaaaaa.parquet", to_parquet(part_rows, PREDICTIONS))
-    key = media_key(dump_steps(request(CLIP).steps))
     efficiency = measure_efficiency("maia", "m", out, lambda: [{"a0": key}])
-    assert efficiency is not None
     assert efficiency.fewer_frames == ()
-    table = efficiency_table("maia", "MAIA", [efficiency])
-    assert table is not None
     assert len(table.notes) == 1
