@@ -14,18 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
 from cluster.ray_private import forget_token, log_worker_errors, shut_down
-from cluster.watchdog import kill_descendants, vital_processes, watch_embedded_ray, watch_head
+from cluster.watchdog import kill_descendants, watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
 log = logging.getLogger(__name__)
 
 PING_S = 5.0
-START_LIMITS_S = (45, 150)
+START_LIMITS_S = (90, 300)
 """Limits of the first and the second start of a local Ray. Its own, half a minute, is too short on a busy machine."""
 CHECK_ADDRESS = "check the address (--address, RAY_ADDRESS) and that it runs"
 _CANNOT_START = (ConnectionError, RuntimeError, ValueError, TimeoutError)
@@ -110,18 +108,15 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
     limit_s, *further = limits_s
     limits = {
         "RAY_gcs_server_port_wait_time_s": f"{limit_s}",
-        "RAY_raylet_start_wait_time_s": f"{limit_s}",
         "RAY_agent_register_timeout_ms": f"{limit_s}000",
     }
     try:
         with temporary_environment(limits if limit_s else {}), _own_handler():
-            forget_token()
+            forget_token(limit_s)
             with contextlib.nullcontext() if options["log_to_driver"] else _silent_stderr():
                 ray.init(**options)
     except BaseException as error:
         if limit_s:
-            is_slow = all(process.status() != psutil.STATUS_ZOMBIE for process in vital_processes().values())
-            further = further if is_slow else []
             kill_descendants(os.getpid(), options["_temp_dir"])
         # Ray raises the bare class if a machine is too busy to start it in time.
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):

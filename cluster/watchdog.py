@@ -36,13 +36,9 @@ def watch_embedded_ray() -> Iterator[None]:
 
     It ends at once: requests in flight depend on the same Ray. Committed rows are kept.
     """
-    with _in_thread(_watch, vital_processes()):
+    children = psutil.Process().children()
+    with _in_thread(_watch, {VITAL[name]: child for child in children if (name := child.name()) in VITAL}):
         yield
-
-
-def vital_processes() -> dict[str, psutil.Process]:
-    """Return the processes without which an embedded Ray ends, by their names in messages."""
-    return {VITAL[name]: child for child in psutil.Process().children() if (name := child.name()) in VITAL}
 
 
 @contextmanager
@@ -65,11 +61,14 @@ def _in_thread(watch: Callable[..., None], *arguments: Any) -> Iterator[None]:
 
 
 def kill_descendants(pid: int, argument: str = "") -> None:
-    """Kill the descendants of a process, with this text in their arguments if given."""
+    """Kill the descendants of a process; with an argument, those started with it and theirs."""
     with contextlib.suppress(psutil.NoSuchProcess):
         for descendant in psutil.Process(pid).children(recursive=True):
             with contextlib.suppress(psutil.NoSuchProcess):
-                if any(argument in text for text in descendant.cmdline()) or not argument:
+                if not argument:
+                    descendant.kill()
+                elif any(argument in text for text in descendant.cmdline()):
+                    kill_descendants(descendant.pid)
                     descendant.kill()
 
 

@@ -117,11 +117,6 @@ def read_variables(names: Iterable[str]) -> dict[str, str]:
     return values
 
 
-def visible_gpus() -> str | None:
-    """Return which GPUs this process was given, as Ray writes them; None for all of the machine."""
-    return _read("CUDA_VISIBLE_DEVICES")
-
-
 def encrypted_env() -> str | None:
     """Return the encrypted variables sent with a job; None if there are none."""
     return _read(ENCRYPTED_ENV)

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from pipelines.benchmarks import benchmark as benchmark
     from pipelines.benchmarks import benchmark_names as benchmark_names
     from pipelines.benchmarks.base import BenchmarkDefinition as BenchmarkDefinition
+    from pipelines.benchmarks.base import Captions as Captions
+    from pipelines.benchmarks.base import Ensemble as Ensemble
+    from pipelines.benchmarks.base import Judge as Judge
     from pipelines.benchmarks.base import PromptInput as PromptInput
+    from pipelines.benchmarks.base import lazy as lazy
     from pipelines.benchmarks.human import HumanKind as HumanKind
     from pipelines.benchmarks.human import HumanLevel as HumanLevel
     from pipelines.benchmarks.layout import Fixed as Fixed
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.people import FileBaseline as FileBaseline
     from pipelines.benchmarks.prompt_templates import PromptTexts as PromptTexts
     from pipelines.benchmarks.published import parse_published as parse_published
+    from pipelines.benchmarks.records import JudgeRequest as JudgeRequest
     from pipelines.benchmarks.records import MediaFile as MediaFile
     from pipelines.benchmarks.records import MediaRef as MediaRef
     from pipelines.benchmarks.records import Metric as Metric
@@ -66,7 +71,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "pipelines.benchmarks": "benchmark benchmark_names",
-    "pipelines.benchmarks.base": "BenchmarkDefinition PromptInput",
+    "pipelines.benchmarks.base": "BenchmarkDefinition Captions Ensemble Judge PromptInput lazy",
     "pipelines.benchmarks.human": "HumanKind HumanLevel",
     "pipelines.benchmarks.layout": "Fixed Rows TableDef",
     "pipelines.benchmarks.metrics_kernel.definitions": "Grouping Measure MetricDef estimates with_intervals",
@@ -74,8 +79,8 @@ _MODULES: Final = {
     "pipelines.benchmarks.people": "FileBaseline",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
     "pipelines.benchmarks.published": "parse_published",
-    "pipelines.benchmarks.records": "MediaFile MediaRef Metric Notice Prompt Publication RawSample Reading Rejection "
-    "Row Sample Source",
+    "pipelines.benchmarks.records": "JudgeRequest MediaFile MediaRef Metric Notice Prompt Publication RawSample "
+    "Reading Rejection Row Sample Source",
     "pipelines.benchmarks.results": "Key Results with_interval",
     "pipelines.errors": "DatasetError ModelUnavailableError PipelineError SourceError StoreError UsageError",
     "pipelines.ingest.dataset": "Dataset",

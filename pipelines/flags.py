@@ -1,7 +1,7 @@
-"""How an option is declared once: `Annotated[str, Flag("help", "group")]` at its field or parameter."""
+"""How an option is declared once: `flag("help", "group")` as a field, `Annotated[str, Flag(...)]` as a parameter."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from typing import Any, Literal
 
 
@@ -29,6 +29,16 @@ class Flag:
 
 class Argument(Flag):
     """A positional argument."""
+
+
+def flag(help: str, group: str = "", name: str = "", *, default: Any = None, **settings: Any) -> Any:  # noqa: A002
+    """Return a field of a dataclass that is an option; `settings` are those of `Flag`."""
+    return field(default=default, metadata={"flag": Flag(help, group, name, **settings)})
+
+
+def argument(help: str, *, default: Any = MISSING, **settings: Any) -> Any:  # noqa: A002
+    """Return a field of a dataclass that is a positional argument."""
+    return field(default=default, metadata={"flag": Argument(help, **settings)})
 
 
 def flag_of(hint: Any) -> Flag | None:

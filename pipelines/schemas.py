@@ -1,14 +1,53 @@
-"""Columns of the Parquet parts of a run."""
+"""Columns of the Parquet parts of a run, and keys of `metrics.json`: each is declared once, in `columns.csv`."""
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, TypeAlias, get_args, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 import pyarrow as pa
 
 from models.messages import Failure, Reply
 
-_Column: TypeAlias = tuple[str, pa.DataType]
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of predictions or scores, or a key of `metrics.json`."""
+
+    table: str  # predictions | scores | metrics
+    name: str
+    type: str
+    unit: str
+    version: int  # of the meaning: who changes the meaning raises it, and looks after the readers
+    readers: tuple[str, ...] | None  # modules that read the column by its name; None for the names that all use
+    meaning: str
+
+
+def _read_columns() -> Iterator[Column]:
+    for row in csv.DictReader((files("pipelines") / "columns.csv").read_text(encoding="utf-8").splitlines()):
+        readers = None if row["readers"] == "*" else tuple(row["readers"].split())
+        yield Column(**{**row, "version": int(row["version"]), "readers": readers})  # type: ignore[arg-type]
+
+
+COLUMNS: Final = tuple(_read_columns())
+_TYPES: Final = {
+    "text": pa.string(),
+    "integer": pa.int64(),
+    "float": pa.float64(),
+    "list of text": pa.list_(pa.string()),
+    "map of text to float": pa.map_(pa.string(), pa.float64()),
+}
+
+
+def _schema(table: str) -> pa.Schema:
+    return pa.schema([(column.name, _TYPES[column.type]) for column in COLUMNS if column.table == table])
+
+
+PREDICTIONS: Final = _schema("predictions")
+SCORES: Final = _schema("scores")
+METRIC_KEYS: Final = tuple(column.name for column in COLUMNS if column.table == "metrics")
 
 
 def schema_of(record: type, types: Mapping[str, pa.DataType] = MappingProxyType({})) -> pa.Schema:
@@ -19,53 +58,10 @@ def schema_of(record: type, types: Mapping[str, pa.DataType] = MappingProxyType(
     return pa.schema(list(kinds.items()))
 
 
-def _columns(kind: pa.DataType, *names: str) -> list[_Column]:
-    return [(name, kind) for name in names]
-
-
-_IDENTITY = _columns(pa.string(), "request_id", "sample_id", "benchmark", "task", "setting", "variant", "model")
-
-PREDICTIONS = pa.schema(
-    [
-        *_IDENTITY,
-        *_columns(pa.string(), "model_revision", "dataset_fingerprint", "prompt_version", "prompt_sha256", "output"),
-        ("captioner", pa.string()),  # whose caption the prompt holds; '' or null where it holds none
-        ("status", pa.string()),  # ok | error | excluded
-        *_columns(pa.string(), "error_type", "error", "finish_reason"),
-        ("decoding", pa.string()),  # greedy | sampled | beam-N; '' or null where no model generated the text
-        *_columns(pa.int64(), "input_tokens", "output_tokens", "cached_tokens"),
-        *_columns(pa.int64(), "head_tokens", "least_tokens"),  # see models.messages.Answer
-        ("reasoning", pa.string()),  # what a reasoning model thought; null where it is not known
-        ("frames_used", pa.int64()),  # of the clip: fewer than asked where more exceed the context; null without a clip
-        *_columns(pa.float64(), "mean_logprob", "latency_s"),  # the first where the entry says `logprobs: true`
-        ("steps", pa.list_(pa.string())),
-        ("given", pa.map_(pa.string(), pa.float64())),  # float columns of an imported predictions file
-        ("repairs", pa.list_(pa.string())),  # what in an endpoint's reply was unreadable and dropped; null as none
-        *_columns(pa.string(), "served_model", "system_fingerprint"),  # as an endpoint's reply names them; else null
-        ("reserved_dollars", pa.float64()),  # estimate for an answer whose endpoint reports no tokens; else null
-        ("cache_write_tokens", pa.int64()),  # of the prompt, where a provider bills them apart; null in old parts
-        ("device", pa.string()),  # type of GPU, or `cpu`, that computed the answer; null where no weights were loaded
-        ("their_correct", pa.float64()),  # verdict of the harness that logged the answer; null where it has none
-        *_columns(pa.string(), "their_answer", "their_rule"),  # what its reader took, and the reader's name
-    ]
-)
-SCORES = pa.schema(
-    [
-        *_IDENTITY,
-        *_columns(pa.string(), "subset", "category", "cluster", "status", "answer", "rule"),
-        ("flags", pa.list_(pa.string())),
-        *_columns(pa.string(), "finish_reason", "verdict_state"),
-        ("values", pa.map_(pa.string(), pa.float64())),
-    ]
-)
-
-
-_OF_ANSWER = (
+_ANSWER_FIELDS = (
     *("finish_reason", "decoding", "input_tokens", "output_tokens", "cached_tokens", "head_tokens", "least_tokens"),
     *("frames_used", "cache_write_tokens"),
 )  # columns that are fields of an answer
-
-
 _SERVED = ("served_model", "system_fingerprint")
 
 
@@ -88,7 +84,7 @@ def prediction_row(request: Mapping[str, Any], reply: Reply) -> dict[str, Any]:
         "mean_logprob": outcome.mean_logprob,
         **{name: without_surrogates(text) for name in _SERVED if (text := getattr(outcome, name))},
         "reserved_dollars": outcome.reserved_dollars,
-        **{name: getattr(outcome, name) for name in _OF_ANSWER},
+        **{name: getattr(outcome, name) for name in _ANSWER_FIELDS},
         **(
             {}
             if outcome.is_counted or outcome.input_tokens

@@ -9,31 +9,31 @@ import tokenize
 from collections.abc import Mapping
 from typing import Any, get_args
 
-import pyarrow as pa
 from pydantic import BaseModel
 
 from infra.docs.markdown import code, explanations, page, table
 from models.catalog_loader import load_models
 from models.spec import ModelSpec
-from pipelines.report.model import METRIC_KEYS
-from pipelines.schemas import PREDICTIONS, SCORES
+from pipelines.schemas import COLUMNS
 
 
 def columns_page() -> str:
     """Return the page of Parquet columns and of the keys of metrics.json."""
-    texts = explanations("columns")
+    path = "`{}/benchmark=B/model=M/*.parquet`: one row per request."
+    abouts = {
+        "predictions": path.format("predictions"),
+        "scores": path.format("scores"),
+        "metrics": "`report/metrics.json`: a list of objects with these keys.",
+    }
     parts = []
-    for title, name, schema in (("Predictions", "predictions", PREDICTIONS), ("Scores", "scores", SCORES)):
-        path = f"`{name}/benchmark=B/model=M/*.parquet`: one row a request."
-        rows = [(code(field.name), _kind(field.type), texts[name][field.name]) for field in schema]
-        parts += [f"## {title}", path, table(("column", "type", "meaning"), rows)]
-    rows = [(code(key), texts["metrics"][key]) for key in METRIC_KEYS]
-    about = "`report/metrics.json`: a list of objects with these keys."
-    return page("Columns", *parts, "## metrics.json", about, table(("key", "meaning"), rows))
-
-
-def _kind(kind: pa.DataType) -> str:
-    return code({"string": "text", "int64": "integer", "double": "float"}.get(str(kind), str(kind)))
+    for name, about in abouts.items():
+        columns = [column for column in COLUMNS if column.table == name]
+        rows = [(code(each.name), code(each.type), each.unit, each.meaning) for each in columns]
+        header = ("column", "type", "unit", "meaning")
+        if name == "metrics":
+            rows, header = [(row[0], row[3]) for row in rows], ("key", "meaning")
+        parts += [f"## {'metrics.json' if name == 'metrics' else name.title()}", about, table(header, rows)]
+    return page("Columns", *parts)
 
 
 def metrics_page() -> str:

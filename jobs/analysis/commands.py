@@ -8,7 +8,7 @@ from jobs.shared.commands import listed
 from jobs.shared.options import Json, Out, Outs, RunOptions, names
 from jobs.shared.output import print_result
 from pipelines.errors import UsageError
-from pipelines.flags import Flag
+from pipelines.flags import Flag, flag
 
 
 @listed("Understand", "gate out --policy POLICY.yaml --baseline LAST_OUT")
@@ -40,7 +40,7 @@ def power(
 ) -> None:
     """Show how many rows and clusters a difference of models needs, and which difference these data can show."""
     from jobs.analysis.power import power as estimate
-    from jobs.analysis.render import show_power
+    from jobs.analysis.power import show_power
     from pipelines.storage.store import Store
 
     show_power(estimate(Store(out), difference, metric, names(models)), difference, as_json=json)
@@ -92,15 +92,13 @@ def items(
 class StressOptions(RunOptions):
     """Options of `stress`."""
 
-    stress: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Conditions, comma-separated, with a number or without: order and letters (draws), frames (percent of "
-            "their distance), jpeg (quality), pixels (percent), such as order-1,order-2,jpeg-10.",
-            "Limits",
-            "--conditions",
-        ),
-    ] = ("order", "letters", "frames", "jpeg", "pixels")
+    stress: tuple[str, ...] = flag(
+        "Conditions, comma-separated, with a number or without: order and letters (draws), frames (percent of "
+        "their distance), jpeg (quality), pixels (percent), such as order-1,order-2,jpeg-10.",
+        "Limits",
+        "--conditions",
+        default=("order", "letters", "frames", "jpeg", "pixels"),
+    )
 
 
 @listed(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 from jobs.shared.commands import listed
 from jobs.shared.options import RunOptions, refuse
@@ -14,7 +14,7 @@ from jobs.shared.output import print_error, print_json, print_line, results_only
 from jobs.shared.progress import Progress
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
-from pipelines.flags import Argument, Flag
+from pipelines.flags import argument, flag
 
 if TYPE_CHECKING:
     from pipelines.plan.run_spec import RunSpec, Stage
@@ -54,24 +54,18 @@ class ScoreOptions(RunOptions):
 
     optional: ClassVar = ("models", "benchmarks")
 
-    predictions: Annotated[
-        Path | None,
-        Flag(
-            "Imported answers: FILE.jsonl, FILE.parquet, the authors' files of MATE and V-FLUTE, or logs of lmms-eval, "
-            "lm-eval, VLMEvalKit, Inspect or EvalScope.",
-            "Judging",
-        ),
-    ] = None
-    tool: Annotated[
-        str | None,
-        Flag(
-            "The harness that wrote --predictions, if it is not recognised: lm-eval, lmms-eval, vlmevalkit, inspect or "
-            "evalscope.",
-            "Judging",
-            "--from",
-            metavar="TOOL",
-        ),
-    ] = None
+    predictions: Path | None = flag(
+        "Imported answers: FILE.jsonl, FILE.parquet, the authors' files of MATE and V-FLUTE, or logs of lmms-eval, "
+        "lm-eval, VLMEvalKit, Inspect or EvalScope.",
+        "Judging",
+    )
+    tool: str | None = flag(
+        "The harness that wrote --predictions, if it is not recognised: lm-eval, lmms-eval, vlmevalkit, inspect or "
+        "evalscope.",
+        "Judging",
+        "--from",
+        metavar="TOOL",
+    )
 
 
 @listed("Evaluate", f"score {_SWEEP} --judge qwen2.5-7b")
@@ -105,7 +99,7 @@ class ReportOptions(RunOptions):
     ignored: ClassVar = ("judge", "judge_checks", "scorers", "cost_limit", "wait_for_nodes")
     optional: ClassVar = ("models", "benchmarks", "data", "out")
 
-    output: Annotated[str | None, Argument("The same as --out.", kind="location", metavar="OUT")] = None
+    output: str | None = argument("The same as --out.", kind="location", metavar="OUT", default=None)
 
 
 @listed("Evaluate", f"report {_SWEEP}")
@@ -123,7 +117,7 @@ def report(options: ReportOptions) -> int:
     fields = ("benchmarks", "tasks", "settings", "limit", "captioner", "until", "prompts", "batch")
     selections = {name: getattr(options, name) for name in fields} | {
         "sample-id": options.sample_ids,
-        "prompt-version": options.prompt_version,
+        "prompt-version": options.prompt_versions,
         "repeats": options.repeats > 1,
         "seed": options.seed != DEFAULT_SEED,
     }

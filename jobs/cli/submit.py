@@ -8,7 +8,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json, Verbose
@@ -16,7 +16,7 @@ from jobs.shared.output import print_json, print_result, write_error
 from models.scratch import scratch
 from pipelines.clean_text import for_terminal
 from pipelines.errors import UsageError
-from pipelines.flags import Flag
+from pipelines.flags import flag
 from pipelines.plan.options import SweepOptions
 
 
@@ -27,36 +27,31 @@ class SubmitOptions(SweepOptions):
     kept_relative: ClassVar = ("data", "out", "scorers", "models", "judge", "captioner", "trust_remote_code")
     """And refused: the job runs on another machine."""
 
-    address: Annotated[
-        str, Flag("The cluster's dashboard, such as http://127.0.0.1:8265.", "Cluster", is_required=True)
-    ] = ""
-    env: Annotated[
-        tuple[str, ...],
-        Flag(
-            "NAME of a variable of this shell for driver and workers, such as a model's key or a store's credentials; "
-            "may be repeated. Its value is encrypted with the cluster's token, without which it is refused, and "
-            "appears in no log and in no process's arguments.",
-            "Cluster",
-            is_repeatable=True,
-        ),
-    ] = ()
-    submission_id: Annotated[
-        str | None,
-        Flag(
-            "Name of the job; a job of this name that succeeded is not run again. Default: made from the options.",
-            "Cluster",
-        ),
-    ] = None
-    pending_timeout: Annotated[
-        float, Flag("Seconds to wait for a place on the cluster, then stop.", "Cluster", low=1)
-    ] = 600.0
-    entrypoint_num_cpus: Annotated[
-        float, Flag("CPUs reserved for the driver; 0 keeps it on the head.", "Cluster", low=0)
-    ] = 0.0
-    entrypoint_memory: Annotated[int, Flag("Bytes reserved for the driver.", "Cluster", low=0)] = 0
-    code: Annotated[str, Flag("here: send this installation's code; image: the cluster has it.", "Cluster")] = "here"
-    follow: Annotated[bool, Flag("Show the job's log until it ends.", "Cluster", "--follow/--no-follow")] = True
-    stop: Annotated[bool, Flag("Stop the job of these options instead of starting it.", "Cluster")] = False
+    address: str = flag(
+        "The cluster's dashboard, such as http://127.0.0.1:8265.", "Cluster", is_required=True, default=""
+    )
+    env: tuple[str, ...] = flag(
+        "NAME of a variable of this shell for driver and workers, such as a model's key or a store's credentials; "
+        "may be repeated. Its value is encrypted with the cluster's token, without which it is refused, and "
+        "appears in no log and in no process's arguments.",
+        "Cluster",
+        is_repeatable=True,
+        default=(),
+    )
+    submission_id: str | None = flag(
+        "Name of the job; a job of this name that succeeded is not run again. Default: made from the options.",
+        "Cluster",
+    )
+    pending_timeout: float = flag(
+        "Seconds to wait for a place on the cluster, then stop.", "Cluster", low=1, default=600.0
+    )
+    entrypoint_num_cpus: float = flag(
+        "CPUs reserved for the driver; 0 keeps it on the head.", "Cluster", low=0, default=0.0
+    )
+    entrypoint_memory: int = flag("Bytes reserved for the driver.", "Cluster", low=0, default=0)
+    code: str = flag("here: send this installation's code; image: the cluster has it.", "Cluster", default="here")
+    follow: bool = flag("Show the job's log until it ends.", "Cluster", "--follow/--no-follow", default=True)
+    stop: bool = flag("Stop the job of these options instead of starting it.", "Cluster", default=False)
     verbose: Verbose = False
     json: Json = False
 
@@ -151,10 +146,10 @@ def _check(options: SubmitOptions) -> None:
         r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", options.submission_id
     ):
         raise UsageError(f"--submission-id {options.submission_id!r}: give letters, digits and . _ -")
-    for flag, uri in (("data", options.data), ("out", options.out)):
+    for name, uri in (("data", options.data), ("out", options.out)):
         if "://" not in uri and not Path(uri).is_absolute():
             raise UsageError(
-                f"--{flag} {uri}: a job runs in a folder of its own on another machine; give s3://bucket/key, or the "
+                f"--{name} {uri}: a job runs in a folder of its own on another machine; give s3://bucket/key, or the "
                 "absolute path of a folder that every node of the cluster sees"
             )
 

@@ -14,8 +14,7 @@ from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.storage.store import Store
 from pipelines.sweep.answer_spool import AnswerSpool
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.predictions_file import read_answers
 from pipelines.sweep.record import sweep_entries
 from pipelines.sweep.revisions import keep_revisions

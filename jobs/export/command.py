@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from jobs.shared.commands import listed
 from jobs.shared.options import DataOfRun, Json, names
 from jobs.shared.output import print_result
-from pipelines.flags import Argument, Flag
+from pipelines.flags import argument, flag
 
 if TYPE_CHECKING:
     from jobs.export.files import Exporter
@@ -23,11 +23,11 @@ export = listed("Share", "export out exported")(
 class ExportOptions:
     """Options of all forms."""
 
-    out: Annotated[str, Argument("The --out of a run: a folder or s3://bucket/key.", kind="location")]
-    folder: Annotated[str, Argument("A new local folder.", kind="location", metavar="DIR")]
+    out: str = argument("The --out of a run: a folder or s3://bucket/key.", kind="location")
+    folder: str = argument("A new local folder.", kind="location", metavar="DIR")
     data: DataOfRun = ""
-    models: Annotated[str | None, Flag("Only these models, comma-separated.", "Models", kind="models")] = None
-    benchmarks: Annotated[str | None, Flag("Only these benchmarks, comma-separated.", "Data")] = None
+    models: str | None = flag("Only these models, comma-separated.", "Models", kind="models")
+    benchmarks: str | None = flag("Only these benchmarks, comma-separated.", "Data")
     json: Json = False
 
 
@@ -35,34 +35,28 @@ class ExportOptions:
 class MediaOptions(ExportOptions):
     """Options of forms that can hold pictures and clips."""
 
-    media: Annotated[
-        bool | None,
-        Flag(
-            "Include pictures and clips: by default in logs, of which they are most, and not in a data set, where "
-            "their licences must allow it.",
-            name="--media/--no-media",
-        ),
-    ] = None
+    media: bool | None = flag(
+        "Include pictures and clips: by default in logs, of which they are most, and not in a data set, where "
+        "their licences must allow it.",
+        name="--media/--no-media",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOptions(ExportOptions):
     """Options of `eee`."""
 
-    organization: Annotated[str, Flag("Who publishes the results, as the records say it.", metavar="NAME")] = ""
+    organization: str = flag("Who publishes the results, as the records say it.", metavar="NAME", default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultOptions(ExportOptions):
     """Options of `hf-eval`."""
 
-    datasets: Annotated[
-        str | None,
-        Flag(
-            "Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
-            metavar="NAME=OWNER/NAME",
-        ),
-    ] = None
+    datasets: str | None = flag(
+        "Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
+        metavar="NAME=OWNER/NAME",
+    )
 
 
 @export.command("inspect")

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jobs.leaderboard.conditions import shortened
 from jobs.leaderboard.ranks import PairReader, rank_ranges
 from jobs.leaderboard.reported import reported_rows
-from jobs.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows
+from jobs.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows, shortened
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.metrics_kernel.labels import metric_label

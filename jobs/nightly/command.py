@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jobs.shared.commands import listed
 from jobs.shared.options import RunOptions, refuse
@@ -14,7 +14,7 @@ from jobs.shared.output import print_json, print_line, print_result, results_onl
 from jobs.shared.progress import Progress
 from jobs.shared.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
-from pipelines.flags import Flag
+from pipelines.flags import flag
 
 if TYPE_CHECKING:
     from jobs.nightly.budget import PlannedPair
@@ -30,36 +30,29 @@ class NightlyOptions(RunOptions):
 
     optional: ClassVar = ("benchmarks",)
 
-    text_models: Annotated[
-        tuple[str, ...],
-        Flag("Models that answer without pictures or clips, for MAIA's joint Unimodal row.", "Models", kind="models"),
-    ] = ()
-    history: Annotated[
-        str | None,
-        Flag("Location of the nights' records: a folder or s3://bucket/key. [OUT/history]", "Output", kind="location"),
-    ] = None
-    summary: Annotated[Path | None, Flag("Write the Markdown summary to this file as well.", "Output")] = None
-    policy: Annotated[
-        Path | None,
-        Flag("Decide by this policy, as `gate` does of all nights' output: its exit codes count.", "Limits"),
-    ] = None
-    baseline: Annotated[
-        str | None, Flag("The --out of a run that the policy's lines compare with.", "Limits", kind="location")
-    ] = None
-    gpu_hour_usd: Annotated[float | None, Flag("Price of one GPU for an hour.", "Limits", low=0)] = None
-    budget_usd: Annotated[
-        float | None,
-        Flag(
-            "Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. Never evaluated pairs run first, then "
-            "changed ones, then the oldest.",
-            "Limits",
-            low=0,
-        ),
-    ] = None
-    budget_hours: Annotated[float | None, Flag("Hours a night, by estimates.", "Limits", low=0)] = None
-    refresh_days: Annotated[
-        float | None, Flag("Measure again what was not measured for so many days. [never]", "Limits", low=0)
-    ] = None
+    text_models: tuple[str, ...] = flag(
+        "Models that answer without pictures or clips, for MAIA's joint Unimodal row.",
+        "Models",
+        kind="models",
+        default=(),
+    )
+    history: str | None = flag(
+        "Location of the nights' records: a folder or s3://bucket/key. [OUT/history]", "Output", kind="location"
+    )
+    summary: Path | None = flag("Write the Markdown summary to this file as well.", "Output")
+    policy: Path | None = flag(
+        "Decide by this policy, as `gate` does of all nights' output: its exit codes count.", "Limits"
+    )
+    baseline: str | None = flag("The --out of a run that the policy's lines compare with.", "Limits", kind="location")
+    gpu_hour_usd: float | None = flag("Price of one GPU for an hour.", "Limits", low=0)
+    budget_usd: float | None = flag(
+        "Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. Never evaluated pairs run first, then "
+        "changed ones, then the oldest.",
+        "Limits",
+        low=0,
+    )
+    budget_hours: float | None = flag("Hours a night, by estimates.", "Limits", low=0)
+    refresh_days: float | None = flag("Measure again what was not measured for so many days. [never]", "Limits", low=0)
 
 
 @listed("Evaluate", "nightly --models open --data data --out out --budget-usd 50")

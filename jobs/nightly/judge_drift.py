@@ -4,23 +4,26 @@ An endpoint may answer differently under an unchanged name, and stored verdicts 
 answers that were asked about least, so that nights add up. One that comes again is compared with its last verdict.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nsmallest
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from jobs.nightly.cost import usage
 from jobs.nightly.items import CellKey, ItemScores
-from jobs.nightly.judge_evidence import JudgeEvidence
-from jobs.nightly.regressions import Change, change_p
+from jobs.nightly.regressions import ALPHA, Change, change_p
 from pipelines.benchmarks.judges import CHANGED, check_metrics, check_value
 from pipelines.benchmarks.records import JudgeRequest, Row, is_person
 from pipelines.clean_text import counted
 from pipelines.hashing import stable_id
+from pipelines.metrics.cluster_shift import sums_by
+from pipelines.metrics.intervals import FloatArray
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec
@@ -33,6 +36,37 @@ from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.session import Sweep
+
+_SIZES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
+_BETS: Final = np.array([sign * size for size in _SIZES for sign in (-1, 1)])
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class JudgeEvidence:
+    """What nights say of one of so many `numbers`."""
+
+    numbers: int
+    nights: int = 0
+    logs: FloatArray = field(default_factory=lambda: np.full(len(_BETS), -math.inf))
+    """Logarithm of each bet's sum over the nights in which it may have begun."""
+
+    def add(self, differences: FloatArray, clusters: NDArray[Any]) -> Self:
+        """Add a night's differences, now less then, (answers,)."""
+        bets = np.outer(_BETS, sums_by(clusters, differences))
+        gains = (bets - (np.logaddexp(bets, -bets) - math.log(2))).sum(axis=1)
+        return replace(self, logs=np.logaddexp(self.logs, 0.0) + gains, nights=self.nights + 1)
+
+    @property
+    def rate(self) -> float:
+        """How many false alarms a night a limit at this evidence would give, for all numbers; at most 1."""
+        mean = float(np.logaddexp.reduce(self.logs)) - math.log(len(_BETS)) if self.nights else 0.0
+        return min(1.0, self.numbers * math.exp(-max(0.0, min(mean, 700.0))))
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether somebody should look."""
+        return self.rate < ALPHA
+
 
 AGAIN: Final = "again"
 _COLUMNS: Final = ["request_id", "verdict_state", "values"]

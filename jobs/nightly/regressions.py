@@ -4,7 +4,7 @@ Two nights of an unchanged system differ by the noise of answers alone, so that 
 share media may be swapped between the nights. Sums of such symmetric differences have a tail of at most 3.18 times the
 normal one (Bentkus and Dzindzalieta 2015, Bernoulli 21:2), whatever the scores are. Bonferroni's correction over the
 tests of a night bounds the chance of a false alarm in it by `ALPHA`. What is too small for one night is added up over
-nights (`jobs/nightly/accumulated.py`).
+nights (`jobs/nightly/items.py`).
 """
 
 import math

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Self, get_args, get_origin, get_type_hints
 
 import typer
 
 from jobs.shared.output import prepare
 from models.errors import suggest
 from pipelines.errors import UsageError
-from pipelines.flags import Argument, Flag, flag_of
+from pipelines.flags import Argument, Flag, flag, flag_of
 from pipelines.plan.options import SweepOptions
 
 _NO_PATH = re.compile(r"published(:.*)?|~.*|", re.DOTALL)
@@ -36,7 +36,7 @@ Verbose = Annotated[bool, Flag("Enable verbose logging.", "Output", "--verbose -
 class RunOptions(SweepOptions):
     """Options of `run`, its stages, and other commands that run a sweep in this process."""
 
-    dry_run: Annotated[bool, Flag("Print the plan and run nothing.", "Output")] = False
+    dry_run: bool = flag("Print the plan and run nothing.", "Output", default=False)
     verbose: Verbose = False
     json: Json = False
 
@@ -48,54 +48,49 @@ class _Parameter:
     name: str
     type: Any
     default: Any
-    flag: Flag
+    flag: Flag | None  # None: a parameter of another package's command, as Typer itself reads it
     convert: Callable[[Any], Any] = lambda value: value
     is_hidden: bool = False
 
+    @classmethod
+    def read(cls, name: str, hint: Any, default: Any, flag: Flag | None = None) -> Self:
+        """Return a parameter from its annotation, or a field with its flag."""
+        if get_origin(hint) is Annotated and (declared := flag_of(hint)):
+            hint, flag = get_args(hint)[0], declared
+        return cls(name, hint, default, replace(flag, kind="location") if flag and "Path" in str(hint) else flag)
+
     def signature(self) -> inspect.Parameter:
         """Return the parameter with its names, limits and help."""
-        flag = self.flag
-        info: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar, "min": flag.low, "max": flag.high}
-        if isinstance(flag, Argument):
-            option = typer.Argument(**info)
-        else:
-            option = typer.Option(
-                *flag.names(self.name),
-                **info,
-                parser=flag.parse,
-                hidden=self.is_hidden,
-                rich_help_panel=flag.group or None,
-            )
-        kind = inspect.Parameter.KEYWORD_ONLY
-        return inspect.Parameter(self.name, kind, default=self.default, annotation=Annotated[self.type, option])
+        flag, annotation = self.flag, self.type
+        if flag:
+            info: dict[str, Any] = {"help": flag.help, "metavar": flag.metavar, "min": flag.low, "max": flag.high}
+            info |= {"parser": flag.parse, "hidden": self.is_hidden, "rich_help_panel": flag.group or None}
+            is_argument = isinstance(flag, Argument)
+            option = typer.Argument(**info) if is_argument else typer.Option(*flag.names(self.name), **info)
+            annotation = Annotated[self.type, option]
+        return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=self.default, annotation=annotation)
 
 
 def as_command(command: Callable[..., Any]) -> Callable[..., Any]:
     """Return what Typer runs: a command whose parameters, or fields of its only one, are options with help.
 
-    `--config` and `--verbose` are added, and the log level is set before the command runs. Parameters without a `Flag`,
-    as commands of other packages have them, are as Typer reads them.
+    `--config` and `--verbose` are added, and the log level is set before the command runs.
     """
-    declared = dict(inspect.signature(command, eval_str=True).parameters)
-    plain = [declared.pop(name) for name, each in [*declared.items()] if _is_plain(each.annotation)]
-    options: Any = next((each.annotation for each in declared.values() if is_dataclass(each.annotation)), None)
-    own = (
-        [*_fields(options)]
-        if options
-        else [_declared(each.name, each.annotation, each.default) for each in declared.values()]
-    )
-    parameters = {each.name: each for each in (_declared("verbose", Verbose, False), *own)}
+    declared = inspect.signature(command, eval_str=True).parameters.values()
+    options: Any = next((each.annotation for each in declared if is_dataclass(each.annotation)), None)
+    own = [_Parameter.read(each.name, each.annotation, each.default) for each in declared if not options]
+    own += _fields(options) if options else ()
+    flags = {each.name: each.flag for each in own} | {"verbose": flag_of(Verbose)}
     as_text = getattr(options, "kept_relative", ())
-    kinds = {name: "text" if name in as_text else each.flag.kind for name, each in parameters.items()}
-    kinds |= {each.name: "text" for each in plain}
+    kinds = {name: flag.kind if flag and name not in as_text else "text" for name, flag in flags.items()}
 
     def run(*, config: Any, **values: Any) -> Any:
         prepare(verbose=values["verbose"])
-        for name, each in parameters.items():
-            for path in values[name] if isinstance(values[name], list) else [values[name]]:
-                if isinstance(path, Path):
-                    _refuse_address(each.flag.names(name)[0], path)
-        given = {each.name: each.convert(values[each.name]) for each in own} | {p.name: values[p.name] for p in plain}
+        for name, value in values.items():
+            for path in value if isinstance(value, list) else [value]:
+                if isinstance(path, Path) and (flag := flags[name]):
+                    _refuse_address(flag.names(name)[0], path)
+        given = {each.name: each.convert(values[each.name]) for each in own}
         return command(options(**given)) if options else command(**given)
 
     def load(ctx: typer.Context, value: Path | None) -> Path | None:
@@ -105,11 +100,9 @@ def as_command(command: Callable[..., Any]) -> Callable[..., Any]:
 
     text = "YAML file of these options, whose relative paths begin in its folder; the command line overrides it."
     option = typer.Option("--config", help=text, callback=load, is_eager=True)
-    config = inspect.Parameter(
-        "config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[Path | None, option]
-    )
-    as_keywords = (each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in plain)
-    signature = [*(each.signature() for each in parameters.values()), *as_keywords, config]
+    config = _Parameter("config", Annotated[Path | None, option], None, None)
+    verbose = [] if any(each.name == "verbose" for each in own) else [_Parameter.read("verbose", Verbose, False)]
+    signature = [each.signature() for each in (*verbose, *own, config)]
     function = functools.update_wrapper(run, command)
     del function.__wrapped__
     function.__annotations__ = {each.name: each.annotation for each in signature}
@@ -117,26 +110,13 @@ def as_command(command: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _is_plain(hint: Any) -> bool:
-    return not flag_of(hint) and not is_dataclass(hint)
-
-
-def _declared(name: str, hint: Any, default: Any) -> _Parameter:
-    flag = flag_of(hint)
-    if flag is None:
-        raise TypeError(f"{name} has no Flag")
-    kind = get_args(hint)[0]
-    return _Parameter(name, kind, default, replace(flag, kind="location") if "Path" in str(kind) else flag)
-
-
 def _fields(options: Any) -> Iterator[_Parameter]:
     """Yield the fields that are options; lists are given with commas, or by a repeated option."""
     hints, optional = get_type_hints(options, include_extras=True), getattr(options, "optional", ())
     for field in fields(options):
-        hint = hints[field.name]
-        if not (flag := flag_of(hint)):
+        given = _Parameter.read(field.name, hints[field.name], field.default, field.metadata.get("flag"))
+        if not (flag := given.flag):
             continue
-        given = _declared(field.name, hint, field.default)
         is_list = get_origin(given.type) is tuple
         if flag.is_repeatable:
             element = get_args(given.type)[0] if is_list else str

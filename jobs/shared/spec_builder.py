@@ -138,7 +138,7 @@ def _spec(
     named = {**models, **dict((*judges, *captioners))}
     if options.batch and named and not any(spec.has_batches for spec in named.values()):
         raise UsageError("--batch: no model of this run is at an endpoint; only those have batches")
-    prompt_versions, prompt_sets = _prompt_versions(options.prompt_version)
+    prompt_versions, prompt_sets = _prompt_versions(options.prompt_versions)
     as_given = {field.name: getattr(options, field.name) for field in fields(CommonOptions)}
     resolved = {
         "data": data,

@@ -48,7 +48,8 @@ def fitted(headers: _Row, rows: Sequence[_Row], width: int, main: int) -> str:
     heads, columns = [headers[index] for index in shown], [[row[index] for index in shown] for row in rows]
     limits = _column_limits([widths[index] for index in shown], width) if width and total() > width else []
     if limits is None:
-        lines += _blocks(heads, columns)
+        blocks = ([f"{head}: {cell}" for head, cell in zip(heads, row, strict=True) if cell] for row in columns)
+        lines += "\n\n".join(map("\n".join, blocks)).splitlines()
     elif shown:
         text = tabulate(columns, headers=heads, disable_numparse=True, maxcolwidths=limits or None)
         lines += [line.rstrip() for line in str(text).splitlines()] if width else [str(text)]
@@ -67,9 +68,3 @@ def _column_limits(widths: Sequence[int], width: int) -> list[int] | None:
             return None
         limits[widest] -= 1
     return limits
-
-
-def _blocks(heads: _Row, rows: Sequence[_Row]) -> list[str]:
-    """Return each row as lines `head: cell`, with an empty line between two rows."""
-    blocks = ["\n".join(f"{head}: {cell}" for head, cell in zip(heads, row, strict=True) if cell) for row in rows]
-    return "\n\n".join(blocks).splitlines()

@@ -2,13 +2,13 @@
 
 import re
 import shlex
+from dataclasses import fields
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from models.guards.regular_files import read_regular
-from pipelines.flags import flag_of
 from pipelines.ingest.human_files import parse_human_flag
 from pipelines.logging_context import logs_are_json
 from pipelines.plan.options import SweepOptions
@@ -25,11 +25,11 @@ _FILES = ("models_file", "prompts", "human")  # options that name local files: t
 def entrypoint(options: SweepOptions, *, verbose: bool) -> str:
     """Return the driver's command line on the cluster: the script that is sent, and its flags there."""
     arguments = ["sh", f"{USER_FILES}/start.sh"]
-    for name, hint in get_type_hints(SweepOptions, include_extras=True).items():
-        if (flag := flag_of(hint)) and name not in ("address", *_FILES):
-            value = getattr(options, name)
+    for field in fields(SweepOptions):
+        if (flag := field.metadata.get("flag")) and field.name not in ("address", *_FILES):
+            value = getattr(options, field.name)
             is_list = isinstance(value, tuple) and not flag.is_repeatable
-            arguments += _flag_arguments(flag.names(name)[0], (",".join(value) or None) if is_list else value)
+            arguments += _flag_arguments(flag.names(field.name)[0], (",".join(value) or None) if is_list else value)
     arguments += _flag_arguments("--models-file", [_models_path(i, path) for i, path in enumerate(options.models_file)])
     arguments += _flag_arguments("--prompts", f"{USER_FILES}/prompts" if options.prompts else None)
     human = (_human_files(i, spec) for i, spec in enumerate(options.human))
@@ -64,7 +64,8 @@ def stage(options: SweepOptions, folder: Path, *, code: str) -> None:
         metadata = folder / f"{OURS}-{ours.version}.dist-info"
         metadata.mkdir(parents=True)
         (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {OURS}\nVersion: {ours.version}\n")
-        (metadata / "entry_points.txt").write_text(ours.read_text("entry_points.txt") or "")
+        entries = (f"[{entry.group}]\n{entry.name} = {entry.value}\n" for entry in ours.entry_points)
+        (metadata / "entry_points.txt").write_text("".join(entries))
     _copy(Path(str(files("jobs.submit") / "start.sh")), folder / USER_FILES / "start.sh")
     for i, path in enumerate(options.models_file):
         _copy(path, folder / _models_path(i, path))

@@ -1,7 +1,9 @@
 """The pages and files of the application, each at an address below the key."""
 
+import asyncio
+import contextlib
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import partial
 from importlib.resources import files
 from typing import Any, Final
@@ -15,13 +17,37 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from jobs.shared.auth import is_authorized
-from jobs.view.limits import CHUNK, IN_FLIGHT, RETRY_AFTER, Gate
 from jobs.view.pages import Pages
 from pipelines.benchmarks.records import MediaRef
 from pipelines.errors import DatasetError, PipelineError, UnknownNameError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.stress.conditions import Condition
 from pipelines.samples.media import find_ref, media_type
+
+RETRY_AFTER: Final = {"Retry-After": "5"}
+IN_FLIGHT: Final = 100  # requests, a slow client's until it has read its reply
+CHUNK: Final = 1 << 18  # bytes of a reply that are handed to the connection at once
+
+
+class Gate:
+    """Lets a few requests work at once; others wait in order, without a thread, and are refused after a while."""
+
+    def __init__(self, running: int, patience_s: float = 10.0) -> None:
+        self._free, self._patience_s = asyncio.Semaphore(running), patience_s
+
+    @contextlib.asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Wait for a place and hold it; HTTPException (503) when none becomes free in time."""
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._free.acquire()
+        except TimeoutError:
+            raise HTTPException(503, "Too many pages are being made at once; try again in a moment.") from None
+        try:
+            yield
+        finally:
+            self._free.release()
+
 
 _Scope = MutableMapping[str, Any]
 _App = Callable[[_Scope, Callable[[], Awaitable[Any]], Callable[[Any], Awaitable[None]]], Awaitable[None]]

@@ -258,7 +258,7 @@ class HumanBaseline:
         votes = {key[1:]: [*by.values()] for key, by in self.output_labels(files).items() if key[0] == model}
         if not votes:
             return scores
-        shares = {key: fmean(of_row) for key, of_row in votes.items()}
+        shares = {key: fmean(row_votes) for key, row_votes in votes.items()}
         majority = {key: float(share > _TIE) for key, share in shares.items() if share != _TIE}
         earlier = scores["human"] if "human" in scores else [None] * len(scores)
         human = [majority.get(key, old) for key, old in zip(output_keys(scores), earlier, strict=True)]
@@ -375,9 +375,7 @@ def unique_rows(
         key = (row[person], *(row[name] for name in item))
         first = first_lines.setdefault(key, line)
         if first != line:
-            of_person = f" of {row[person]!r}" if row[person] else ""
+            owner = f" of {row[person]!r}" if row[person] else ""
             name = "/".join(filter(None, key[1:]))
-            raise ValueError(
-                f"line {line}: a second row{of_person} for {name!r}; the first is on line {first}, keep one"
-            )
+            raise ValueError(f"line {line}: a second row{owner} for {name!r}; the first is on line {first}, keep one")
         yield line, row

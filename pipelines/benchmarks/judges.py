@@ -87,10 +87,10 @@ def metrics_by_judge(
     return {
         judge: [
             metric
-            for metric in reduce(_as_judged(plain, of_judge, has_verdict), samples)
+            for metric in reduce(_as_judged(plain, judge_verdicts, has_verdict), samples)
             if metric.metric.removesuffix(CORRECTED) in (*names, JUDGE_SENSITIVITY, JUDGE_SPECIFICITY)
         ]
-        for judge, of_judge in verdicts.items()
+        for judge, judge_verdicts in verdicts.items()
     }
 
 
@@ -132,8 +132,8 @@ def judge_agreement(frame: pd.DataFrame) -> list[Metric]:
     for task in dict.fromkeys(frame["task"][has_verdict]):
         is_counted = has_verdict & (frame["task"] == task).to_numpy()
         n = int(is_counted.sum())
-        for judge, of_judge in verdicts.items():
-            unread = int((of_judge[is_counted] == UNREADABLE).sum())
+        for judge, judge_verdicts in verdicts.items():
+            unread = int((judge_verdicts[is_counted] == UNREADABLE).sum())
             metrics.append(_count(str(task), UNREAD_COUNT, judge, unread, n))
         for first, second in combinations(verdicts, 2):
             pair = np.stack([verdicts[first], verdicts[second]], axis=1)[is_counted]
@@ -162,9 +162,9 @@ def check_metrics(frame: pd.DataFrame, checks: Sequence[str] = CHECKS) -> list[M
             values = {CHANGED: (shift != 0, "fraction"), SHIFT: (shift, "")}
             metrics += [
                 MetricDef(name=name, value="shift", unit=unit)
-                .estimate(cell.with_columns(shift=np.asarray(of_rows, np.float64)))
+                .estimate(cell.with_columns(shift=np.asarray(changes, np.float64)))
                 .with_interval()
-                for name, (of_rows, unit) in values.items()
+                for name, (changes, unit) in values.items()
             ]
             sides = (cell.floats("accepted"), cell.floats(column))
             test = PairedMetric.mean(*sides, cell["cluster"], task=task, setting=setting, metric=SHIFT).test()

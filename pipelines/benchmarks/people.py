@@ -257,8 +257,8 @@ def replacement_metrics(
         if len(votes := [*labels.get((model, *row[:4]), {}).values()]) > 1
     ]
     metrics: list[Metric] = []
-    for (task, setting), of_cell in pd.DataFrame(rows).groupby(["task", "setting"], sort=False) if rows else ():
-        shared = of_cell.reset_index(drop=True)
+    for (task, setting), setting_rows in pd.DataFrame(rows).groupby(["task", "setting"], sort=False) if rows else ():
+        shared = setting_rows.reset_index(drop=True)
         metrics += paired_metrics(shared, Key(JUDGE_AGREEMENT, str(task), str(setting)))
     return metrics
 

@@ -6,11 +6,11 @@ One field declares an option for all three. Nothing heavy is imported, because `
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, Self
 
 from models.messages import DEFAULT_SEED
 from pipelines.errors import UsageError
-from pipelines.flags import Flag, flag_of
+from pipelines.flags import flag
 
 
 def parse_dollars(text: str) -> float:
@@ -33,85 +33,72 @@ class CommonOptions:
     kept_relative: ClassVar[Collection[str]] = ()  # locations on another machine
 
     command: tuple[str, ...] = ()
-    benchmarks: Annotated[tuple[str, ...], Flag("Benchmarks, comma-separated.", "Data", is_required=True)] = ()
-    data: Annotated[
-        str,
-        Flag("Location of the ingested data: a folder or s3://bucket/key.", "Data", kind="location", is_required=True),
-    ] = ""
-    out: Annotated[
-        str,
-        Flag(
-            "Location of the results: a folder or s3://bucket/key.",
-            "Output",
-            kind="location",
-            is_required=True,
-            is_recorded=False,
-        ),
-    ] = ""
-    tasks: Annotated[tuple[str, ...], Flag("Only these tasks.", "Data")] = ()
-    settings: Annotated[tuple[str, ...], Flag("Only these settings.", "Data")] = ()
-    limit: Annotated[str | None, Flag("First N samples, a share (0.1), or a range (11-20).", "Limits")] = None
-    sample_ids: Annotated[
-        tuple[str, ...], Flag("Only this sample; may be repeated.", "Data", "--sample-id", is_repeatable=True)
-    ] = ()
-    judge_checks: Annotated[
-        int,
-        Flag(
-            "Ask the judges again about N answers of each model with references and answer swapped, and with the "
-            "answer stated twice: how far position and length change verdicts. nightly: about earlier nights' too.",
-            "Judging",
-            low=0,
-            is_recorded=False,
-        ),
-    ] = 0
-    scorers: Annotated[
-        tuple[str, ...],
-        Flag(
-            "bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; a hub id may end in @REVISION. May be repeated.",
-            "Judging",
-            "--scorer",
-            kind="scorer",
-            is_repeatable=True,
-        ),
-    ] = ()
-    address: Annotated[
-        str | None,
-        Flag("A Ray cluster; default: RAY_ADDRESS, else a local embedded one.", "Cluster", is_recorded=False),
-    ] = None
-    fail_on_error: Annotated[
-        str, Flag("Exit with code 1 if rows failed: true, false, a fraction, or a count allowed.", "Limits")
-    ] = "true"
-    seed: Annotated[int, Flag("Seed of draws such as the order of options.")] = DEFAULT_SEED
-    cost_limit: Annotated[
-        float | None,
-        Flag("Dollars that this run may spend, by the prices of the models file.", "Limits", parse=parse_dollars),
-    ] = None
-    repeats: Annotated[
-        int,
-        Flag(
-            "Ask each request N times, with seeds that follow each other: metrics are means over them, beside "
-            "pass_at_k, pass_hat_k, majority and spread. For models that sample, such as --repeats 5.",
-            "Limits",
-            low=1,
-            high=1000,
-        ),
-    ] = 1
-    until: Annotated[
-        str | None,
-        Flag(
-            "Stop as soon as answers suffice: 'ci<=0.02', the half width of each model's headline interval, or "
-            "ranking. What was not asked is excluded with the reason stopped.",
-            "Limits",
-        ),
-    ] = None
-    wait_for_nodes: Annotated[
-        str | None,
-        Flag(
-            "How long a model waits for a node, such as 2h or 45m. [30m if the cluster adds nodes]",
-            "Cluster",
-            is_recorded=False,
-        ),
-    ] = None
+    benchmarks: tuple[str, ...] = flag("Benchmarks, comma-separated.", "Data", is_required=True, default=())
+    data: str = flag(
+        "Location of the ingested data: a folder or s3://bucket/key.",
+        "Data",
+        kind="location",
+        is_required=True,
+        default="",
+    )
+    out: str = flag(
+        "Location of the results: a folder or s3://bucket/key.",
+        "Output",
+        kind="location",
+        is_required=True,
+        is_recorded=False,
+        default="",
+    )
+    tasks: tuple[str, ...] = flag("Only these tasks.", "Data", default=())
+    settings: tuple[str, ...] = flag("Only these settings.", "Data", default=())
+    limit: str | None = flag("First N samples, a share (0.1), or a range (11-20).", "Limits")
+    sample_ids: tuple[str, ...] = flag(
+        "Only this sample; may be repeated.", "Data", "--sample-id", is_repeatable=True, default=()
+    )
+    judge_checks: int = flag(
+        "Ask the judges again about N answers of each model with references and answer swapped, and with the "
+        "answer stated twice: how far position and length change verdicts. nightly: about earlier nights' too.",
+        "Judging",
+        low=0,
+        is_recorded=False,
+        default=0,
+    )
+    scorers: tuple[str, ...] = flag(
+        "bertscore=DIR_OR_HUB_ID[:layer] or bleurt=DIR_OR_HUB_ID; a hub id may end in @REVISION. May be repeated.",
+        "Judging",
+        "--scorer",
+        kind="scorer",
+        is_repeatable=True,
+        default=(),
+    )
+    address: str | None = flag(
+        "A Ray cluster; default: RAY_ADDRESS, else a local embedded one.", "Cluster", is_recorded=False
+    )
+    fail_on_error: str = flag(
+        "Exit with code 1 if rows failed: true, false, a fraction, or a count allowed.", "Limits", default="true"
+    )
+    seed: int = flag("Seed of draws such as the order of options.", default=DEFAULT_SEED)
+    cost_limit: float | None = flag(
+        "Dollars that this run may spend, by the prices of the models file.", "Limits", parse=parse_dollars
+    )
+    repeats: int = flag(
+        "Ask each request N times, with seeds that follow each other: metrics are means over them, beside "
+        "pass_at_k, pass_hat_k, majority and spread. For models that sample, such as --repeats 5.",
+        "Limits",
+        low=1,
+        high=1000,
+        default=1,
+    )
+    until: str | None = flag(
+        "Stop as soon as answers suffice: 'ci<=0.02', the half width of each model's headline interval, or "
+        "ranking. What was not asked is excluded with the reason stopped.",
+        "Limits",
+    )
+    wait_for_nodes: str | None = flag(
+        "How long a model waits for a node, such as 2h or 45m. [30m if the cluster adds nodes]",
+        "Cluster",
+        is_recorded=False,
+    )
     stress: tuple[str, ...] = ()
 
 
@@ -119,81 +106,69 @@ class CommonOptions:
 class SweepOptions(CommonOptions):
     """All options of a sweep, including models and files by name."""
 
-    models: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Models, comma-separated: names, OWNER/NAME[@REVISION] of the hub, ./FOLDER, http://HOST:PORT/v1#MODEL, "
-            "or groups: all, open, closed, paper:maia, fits:80GB.",
-            "Models",
-            kind="models",
-            is_required=True,
-            is_recorded=False,
-        ),
-    ] = ()
-    models_file: Annotated[
-        tuple[Path, ...],
-        Flag("YAML of models, added to the catalog; may be repeated.", "Models", is_repeatable=True, is_recorded=False),
-    ] = ()
-    trust_remote_code: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Models, comma-separated, whose publishers' code may run here; without it such models are refused.",
-            "Models",
-            kind="models",
-            is_recorded=False,
-        ),
-    ] = ()
-    batch: Annotated[
-        bool,
-        Flag(
-            "Send requests to endpoints in batches, at half the price and within a day; for models, judges and "
-            "captioners of engines openai, anthropic and gemini whose provider has them.",
-            "Models",
-            is_recorded=False,
-        ),
-    ] = False
-    captioner: Annotated[
-        str | None,
-        Flag(
-            "Models that caption for text-only models, A,B: prompts are asked with the captions of each, and "
-            "compared; self: each model for itself. May be repeated.",
-            "Models",
-            kind="models",
-            is_repeatable=True,
-        ),
-    ] = None
-    judge: Annotated[
-        str | None,
-        Flag(
-            "Models that judge open answers, A,B: A's verdicts give the metrics, all are compared. May be repeated.",
-            "Judging",
-            kind="models",
-            is_repeatable=True,
-        ),
-    ] = None
-    prompts: Annotated[
-        Path | None, Flag("Folder of your own prompt texts: DIR/BENCHMARK/VERSION.txt.", "Data", is_recorded=False)
-    ] = None
-    prompt_version: Annotated[
-        tuple[str, ...],
-        Flag(
-            "OLD=NEW: use another version of a prompt; BENCHMARK=SET,SET: ask in several sets of prompts, such as "
-            "unpie=default,paper, and compare. May be repeated.",
-            "Data",
-            is_repeatable=True,
-            is_recorded=False,
-        ),
-    ] = ()
-    human: Annotated[
-        tuple[str, ...],
-        Flag(
-            "BENCHMARK=FILE.csv or BENCHMARK=FOLDER of people's answers, labels or judgements, local or s3://; may be "
-            "repeated. Formats: docs/human-files.md.",
-            "Data",
-            kind="pair",
-            is_repeatable=True,
-        ),
-    ] = ()
+    models: tuple[str, ...] = flag(
+        "Models, comma-separated: names, OWNER/NAME[@REVISION] of the hub, ./FOLDER, http://HOST:PORT/v1#MODEL, "
+        "or groups: all, open, closed, paper:maia, fits:80GB.",
+        "Models",
+        kind="models",
+        is_required=True,
+        is_recorded=False,
+        default=(),
+    )
+    models_file: tuple[Path, ...] = flag(
+        "YAML of models, added to the catalog; may be repeated.",
+        "Models",
+        is_repeatable=True,
+        is_recorded=False,
+        default=(),
+    )
+    trust_remote_code: tuple[str, ...] = flag(
+        "Models, comma-separated, whose publishers' code may run here; without it such models are refused.",
+        "Models",
+        kind="models",
+        is_recorded=False,
+        default=(),
+    )
+    batch: bool = flag(
+        "Send requests to endpoints in batches, at half the price and within a day; for models, judges and "
+        "captioners of engines openai, anthropic and gemini whose provider has them.",
+        "Models",
+        is_recorded=False,
+        default=False,
+    )
+    captioner: str | None = flag(
+        "Models that caption for text-only models, A,B: prompts are asked with the captions of each, and "
+        "compared; self: each model for itself. May be repeated.",
+        "Models",
+        kind="models",
+        is_repeatable=True,
+    )
+    judge: str | None = flag(
+        "Models that judge open answers, A,B: A's verdicts give the metrics, all are compared. May be repeated.",
+        "Judging",
+        kind="models",
+        is_repeatable=True,
+    )
+    prompts: Path | None = flag(
+        "Folder of your own prompt texts: DIR/BENCHMARK/VERSION.txt.", "Data", is_recorded=False
+    )
+    prompt_versions: tuple[str, ...] = flag(
+        "OLD=NEW: use another version of a prompt; BENCHMARK=SET,SET: ask in several sets of prompts, such as "
+        "unpie=default,paper, and compare. May be repeated.",
+        "Data",
+        "--prompt-version",
+        is_repeatable=True,
+        is_recorded=False,
+        default=(),
+    )
+    human: tuple[str, ...] = flag(
+        "BENCHMARK=FILE.csv or BENCHMARK=FOLDER of people's answers, labels or judgements, local or s3://; may be "
+        "repeated. Formats: docs/human-files.md.",
+        "Data",
+        kind="pair",
+        is_repeatable=True,
+        default=(),
+    )
 
     def without_ignored(self) -> Self:
         """Return the options with defaults in place of those that the command ignores."""
@@ -207,6 +182,5 @@ class SweepOptions(CommonOptions):
 
     def to_record(self) -> dict[str, Any]:
         """Return the options as `run.json` holds them."""
-        hints = get_type_hints(type(self), include_extras=True)
-        kept = [f.name for f in fields(self) if getattr(flag_of(hints[f.name]), "is_recorded", True)]
+        kept = [f.name for f in fields(self) if "flag" not in f.metadata or f.metadata["flag"].is_recorded]
         return {name: getattr(self, name) for name in kept}

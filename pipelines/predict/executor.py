@@ -26,7 +26,7 @@ from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.job_state import JobState, remote_state
 from pipelines.predict.loader import Loaded
 from pipelines.predict.records import HeldReplicas, Job, Receipt
-from pipelines.predict.replica_watch import ReplicaWatch, rows_note
+from pipelines.predict.replica_board import ReplicaWatch, rows_note
 from pipelines.predict.serialization import pack_batch, unpack_receipts
 from pipelines.predict.unit_pipeline import UnitPipeline
 from pipelines.ray_data import NO_PROGRESS_S, quiet_ray_data, run_rows

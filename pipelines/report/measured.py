@@ -1,10 +1,13 @@
 """One number of a report: what it measures, of which model, and what it rests on."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Metric
+from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import TableValue
 
 NUMBERS: Final = ("value", "ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high")
@@ -93,3 +96,12 @@ class Measured(Metric):
             n_failed=self.n_failed,
             note=self.note if self.value is None else "",
         )
+
+
+def metrics_by_model(name: str, rows: Sequence[Measured], judge: str = "") -> Results:
+    """Return the metrics of a benchmark by model, of one judge or those of its tables."""
+    metrics: dict[str, list[Metric]] = {}
+    for row in rows:
+        if row.benchmark == name and row.source == MetricSource(judge):
+            metrics.setdefault(row.model, []).append(row)
+    return Results.of(name, metrics, () if judge else benchmark(name).published)

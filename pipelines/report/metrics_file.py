@@ -10,7 +10,7 @@ from typing import Any, Final
 from pipelines.errors import StoreError
 from pipelines.json_records import MalformedError, dump_json, read_record, read_value
 from pipelines.report.measured import NUMBERS, Measured, MetricSource, number_or_none
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 from pipelines.storage.published_files import is_as_published
 from pipelines.storage.store import Store
 

@@ -13,12 +13,6 @@ from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
 from pipelines.report.tables.token_efficiency import Efficiency
 
-METRIC_KEYS = (
-    *("benchmark", "task", "model", "setting", "subset", "category", "metric"),
-    *("value", "unit", "n", "n_failed", "ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high"),
-)  # keys of a row of `metrics.json`, in order
-
-
 Verdict: TypeAlias = Literal["reproduced", "consistent", "different", "not comparable"]
 VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
 

@@ -1,14 +1,22 @@
 """Score, reduce and report all entries of an output."""
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import compress
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.human import OutputKey
 from pipelines.benchmarks.known_tables import known_tables
 from pipelines.benchmarks.records import is_person
-from pipelines.errors import DatasetError
+from pipelines.errors import DatasetError, UsageError
+from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
@@ -17,10 +25,10 @@ from pipelines.predict.records import CellCount
 from pipelines.predict.stage import ModelRuns
 from pipelines.registry import extension
 from pipelines.score.stage import judge_rounds, score_parts
-from pipelines.sweep.label_check import check_labels
+from pipelines.storage.parts import iter_parts, part_folder, score_path
+from pipelines.storage.store import Store
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.session import Sweep
-from pipelines.sweep.unscored import cut_notes, unscored_notes
 
 _COUNTS = ("requests", "ok", "error", "excluded", "missing")
 
@@ -47,7 +55,8 @@ def score_and_report(
     missing += [text for text in gone if text not in missing]
     notes += run.with_warnings(sweep.costs.warnings).notes()  # the judges' too
     if Stage.REPORT in sweep.stages:
-        from pipelines.report.stage import Remarks, publish, reduce_all
+        from pipelines.report.reduce_all import reduce_all
+        from pipelines.report.stage import Remarks, publish
 
         if not gone:  # else the answers to labels have no verdicts because of them
             check_labels(context.out, entries, context.spec.human)
@@ -149,3 +158,101 @@ def _usable_entries(context: SweepContext, entries: Sequence[ManifestEntry]) -> 
                 f"{skips}the data at {entry.data} has changed since its predictions were made; run this model again"
             )
     return usable, skipped
+
+
+_COLUMNS = ["model", "task", "setting", "sample_id", "variant", "cluster", "verdict_state", "values"]
+
+
+def check_labels(out: Store, entries: Sequence[ManifestEntry], files: Sequence[HumanFile]) -> None:
+    """Check that labels are of judged answers, in two clusters or more; the UsageError says what to do."""
+    for file in files:
+        definition = benchmark(file.benchmark)
+        labelled = definition.human.output_labels({file.kind: file.text})
+        keys = {key for key in labelled if key[1] in definition.judged_tasks}
+        models = {entry.model for entry in entries if entry.benchmark == file.benchmark}
+        if not keys:
+            continue
+        name = f"{file.uri} ({file.benchmark} {file.kind})"
+        of_models = {key for key in keys if key[0] in models}
+        if not of_models:
+            raise UsageError(
+                f"{name}: no rows in common: the labels are of {_names(key[0] for key in keys)}, and the models "
+                f"are {_names(models)}"
+            )
+        clusters = dict(_judged(out, [entry for entry in entries if entry.benchmark == file.benchmark]))
+        unjudged = sorted(of_models - clusters.keys())
+        if unjudged:
+            raise UsageError(
+                f"{name}: {len(unjudged):,} labels are of answers that no judge has judged, such as "
+                f"{'/'.join(filter(None, unjudged[0]))}; run `vlmsweep score --judge NAME`, or leave them out"
+            )
+        if len({clusters[key] for key in of_models}) < 2:
+            raise UsageError(f"{name}: all labels are of one clip, picture or row; an interval needs at least two")
+
+
+def _judged(out: Store, entries: Sequence[ManifestEntry]) -> Iterator[tuple[OutputKey, str]]:
+    """Yield the outputs with a verdict, of a judge or by a rule, each with its cluster."""
+    for entry in entries:
+        for _, part in iter_parts(out, part_folder("scores", entry.benchmark, entry.model), _COLUMNS):
+            for row in part.to_pylist():
+                if row["verdict_state"] in ("ok", "invalid") or "accepted" in dict(row["values"]):
+                    yield _key(row), row["cluster"] or row["sample_id"]
+
+
+def _key(row: dict[str, Any]) -> OutputKey:
+    return row["model"], row["task"], row["setting"], row["sample_id"], row["variant"]
+
+
+def _names(names: Any) -> str:
+    return ", ".join(sorted({*names})) or "none"
+
+
+_STATUS = pa.schema([("request_id", pa.string()), ("status", pa.string())])
+
+
+def unscored_notes(context: SweepContext, entries: Sequence[ManifestEntry]) -> list[str]:
+    """Return how many answers of each entry have no scores and what its tables show for them, a sentence each."""
+    notes = []
+    for entry in entries:
+        rows = _unscored(entry, context.out)
+        if not rows.num_rows:
+            continue
+        is_planned = context.planned_ids(entry).contains(rows["request_id"].to_pylist())
+        states = Counter(compress(rows["status_last_scored"].to_pylist(), is_planned))
+        shown = [f"{n:,} count as the {state} rows that they replace" for state, n in states.items() if state]
+        shown = [f"{states[None]:,} count as never run", *shown] if states[None] else shown
+        if shown:
+            text = f"{entry.model} on {entry.benchmark}: answers without scores: {', '.join(shown)}"
+            notes.append(f"{text}; `vlmsweep score` scores them")
+    return notes
+
+
+def _unscored(entry: ManifestEntry, out: Store) -> pa.Table:
+    """Return `request_id` of answers without a score; `status_last_scored`: of an older answer with one, or null."""
+    predictions, scores = (
+        dict(iter_parts(out, part_folder(kind, entry.benchmark, entry.model), _STATUS.names))
+        for kind in ("predictions", "scores")
+    )
+    current = [scores[score_path(path)] for path in predictions if score_path(path) in scores]
+    answers, scored = (  # where two parts hold a request, the later one counts
+        pa.concat_tables([_STATUS.empty_table(), *parts])
+        .group_by("request_id", use_threads=False)
+        .aggregate([("status", "last")])
+        for parts in (predictions.values(), current)
+    )
+    rows = answers.join(scored, "request_id", right_suffix="_scored")
+    return rows.filter(pc.not_equal(rows["status_last"], pc.fill_null(rows["status_last_scored"], "")))
+
+
+def cut_notes(counts: Iterable[CellCount]) -> list[str]:
+    """Return a sentence for each model whose replies the limit of tokens ended before an answer, with both numbers."""
+    cut, answered = Counter[str](), Counter[str]()
+    for count in counts:
+        cut[count.model] += count.cut
+        answered[count.model] += count.ok
+    return [
+        f"{model}: {number:,} of {answered[model]:,} replies were cut by the limit of tokens before an answer; raise "
+        "max_new_tokens under `generation` of its entry, or let it think less"
+        for model, number in cut.items()
+        if number
+    ]

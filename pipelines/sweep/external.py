@@ -18,8 +18,7 @@ from pipelines.predict.status import write_counts
 from pipelines.progress import ProgressListener
 from pipelines.storage.published_files import put_named
 from pipelines.sweep.answer_spool import AnswerSpool
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.evaluate import score_and_report
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.import_predictions import import_rows

@@ -17,8 +17,7 @@ from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RecordedDataset, RunManifest, save_run
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import cells_of, holds_captions, people_cells
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.revisions import recorded_scorers
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.nightly.items import CellKey, ItemScores
-from jobs.nightly.judge_evidence import JudgeEvidence
+from jobs.nightly.judge_drift import JudgeEvidence
 from jobs.nightly.regressions import Change, Level, compare_nights
 from pipelines.metrics.intervals import FloatArray
 from tests.bench.results import heads, row

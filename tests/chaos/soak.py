@@ -32,8 +32,6 @@ from tests.chaos.sweeps import environment, parts
 from tests.chaos.table import RESULTS, read_results, write_results
 
 PER_GROUP = 180
-ANSWERING = "MapBatches(answer_units)"
-"""In the command line of a task of an engine without replicas."""
 LOOK_S = 1.0
 DIE_S = 60
 KEPT_SAMPLES = 60
@@ -97,7 +95,7 @@ class Soak:
 
     def _kill(self, process: subprocess.Popen[bytes]) -> bool:
         """Kill a replica or the run, in turn; return whether it was the run."""
-        replicas = named(process.pid, REPLICA) or named(process.pid, ANSWERING)
+        replicas = named(process.pid, REPLICA)
         if self.kills.total() % 2 == 0 and replicas:
             self.kills["replica"] += 1
             os.kill(replicas[self.kills.total() % len(replicas)], signal.SIGKILL)

@@ -20,16 +20,13 @@ import pytest
 
 from pipelines.storage.lock_owner import LOCK
 from tests.chaos.processes import REPLICA, descendants, named, wait_until_gone
+from tests.chaos.sweeps import parts
 from tests.integration.conftest import Cli
 from tests.support.checkpoints import build_tiny
 from tests.support.turns import in_turns
 
 END_S = 30.0
 """Within which a signal ends a run and all of its processes, as README.md says."""
-
-
-def parts(out: Path) -> list[Path]:
-    return sorted(out.glob("predictions/*/*/*.parquet"))
 
 
 def open_memory() -> set[int]:

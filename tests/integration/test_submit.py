@@ -19,6 +19,7 @@ import pytest
 from cluster.env_encryption import decrypt_env
 from cluster.ray_private import forget_token
 from jobs.cli.main import run
+from tests.chaos.sweeps import parts
 from tests.support.ray_head import RayHead, ray_head
 
 NAME = "VLMSWEEP_TEST_MARK"
@@ -40,10 +41,6 @@ def shell(head: RayHead, monkeypatch: pytest.MonkeyPatch) -> Iterator[RayHead]:
     yield head
     monkeypatch.undo()  # with what the test set: undone apart, one would restore what the other had set
     forget_token()
-
-
-def parts(out: Path) -> list[Path]:
-    return sorted(out.glob("predictions/*/*/*.parquet"))
 
 
 def wait_for(condition, seconds: float = 400) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
-
-from pydantic import BaseModel, TypeAdapter
+from typing import Any, TypeAlias
 
 __all__ = [
     "Action",
@@ -19,7 +16,6 @@ __all__ = [
     "Half",
     "Hang",
     "Raw",
-    "Rule",
     "Say",
     "Script",
     "Status",
@@ -122,80 +118,37 @@ def always(text: str) -> Script:
     return lambda _: text
 
 
-class Rule(BaseModel, extra="forbid"):
-    """The action for a matching request; exactly one is set."""
+def by_rules(rules: Sequence[Mapping[str, Any]]) -> Script:
+    """Follow the first rule that fits; an unforeseen request is a 404 that says so.
 
-    when: str = ""
-    """Text that the prompt holds; '' fits all."""
-    times: int | None = None
-    """Followed so often, then passed over."""
-    each: bool = False
-    """Count `times` for every distinct prompt by itself."""
-    delay_s: float = 0.0
-
-    say: str | None = None
-    finish_reason: str = "stop"
-    random: list[str] | None = None
-    """One of these, by a hash of the prompt."""
-    lookup: dict[str, str] | None = None
-    """Text of the prompt -> answer: the first key that the prompt holds; none: `otherwise`."""
-    verdict: dict[str, bool] | None = None
-    """Text of the prompt -> a judge's verdict, looked up in the same way."""
-    form: Literal["json", "yes_no"] = "json"
-    """How a verdict is written."""
-    otherwise: str | bool = ""
-    empty: bool = False
-    """Null content."""
-    status: int | None = None
-    message: str = "scripted"
-    code: str | None = None
-    retry_after: str | None = None
-    hang_s: float | None = None
-    drop: bool = False
-    raw: str | None = None
-
-    def act(self, request: EndpointRequest) -> Action:
-        if self.status is not None:
-            headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
-            return Status(status=self.status, message=self.message, code=self.code, headers=headers)
-        if self.hang_s is not None:
-            return Hang(seconds=self.hang_s)
-        if self.drop:
-            return Drop()
-        if self.raw is not None:
-            return Raw(self.raw.encode())
-        return Say(text=self._words(request.text), finish_reason=self.finish_reason, delay_s=self.delay_s)
-
-    def _words(self, prompt: str) -> str | None:
-        if self.empty:
-            return None
-        if self.random is not None:
-            digest = hashlib.sha256(prompt.encode("utf-8", "replace")).digest()
-            return self.random[int.from_bytes(digest[:8], "big") % len(self.random)]
-        if self.lookup is not None:
-            return next((say for key, say in self.lookup.items() if key in prompt), str(self.otherwise))
-        if self.verdict is not None:
-            right = next((is_right for key, is_right in self.verdict.items() if key in prompt), self.otherwise)
-            return json.dumps({"correct": bool(right)}) if self.form == "json" else "Yes" if right else "No"
-        return self.say
-
-
-def by_rules(rules: Sequence[Rule | Mapping[str, Any]]) -> Script:
-    """Follow the first rule that fits; an unforeseen request is a 404 that says so."""
-    validated_rules = TypeAdapter(list[Rule]).validate_python(rules)
-    used: Counter[tuple[int, str]] = Counter()
+    A rule may have `when`, text that the prompt holds, and `times`, after which it is passed over. Its action is one of
+    `say` (with `finish_reason`), `empty` (null content), `status` (with `message`, `code` and `retry_after`), `hang_s`,
+    `drop` and `raw`.
+    """
+    used: Counter[int] = Counter()
     lock = threading.Lock()
 
     def script(request: EndpointRequest) -> Action:
-        for index, rule in enumerate(validated_rules):
-            if rule.when not in request.text:
-                continue
+        for index, rule in enumerate(rules):
             with lock:
-                key = (index, request.text if rule.each else "")
-                if rule.times is not None and used[key] >= rule.times:
+                if rule.get("when", "") not in request.text or used[index] >= rule.get("times", math.inf):
                     continue
-                used[key] += 1
-            return rule.act(request)
+                used[index] += 1
+            return _action(**{name: value for name, value in rule.items() if name not in ("when", "times")})
         return Status(status=404, message="no rule fits this prompt")
 
     return script
+
+
+def _action(*, retry_after: str | None = None, **fields: Any) -> Action:
+    if "status" in fields:
+        return Status(**fields, headers={} if retry_after is None else {"Retry-After": retry_after})
+    if "hang_s" in fields:
+        return Hang(seconds=fields["hang_s"])
+    if "raw" in fields:
+        return Raw(fields["raw"].encode())
+    return (
+        Drop()
+        if fields.pop("drop", False)
+        else Say(text=fields.pop("say", None), finish_reason=fields.get("finish_reason", "stop"))
+    )

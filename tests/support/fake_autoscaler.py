@@ -97,7 +97,7 @@ def begin(head: RayHead, folder: Path, out: Path, videos: int) -> subprocess.Pop
     """Start the sweep on a cluster that has no GPU node yet."""
     data, source = folder / "data", write_source(folder / "source", videos=videos, categories=4)
     # Ray only counts these GPUs, and a model that computes would be refused on them: the models guess.
-    common = "engine: random, parameters_b: 1, fault_injection: {on_gpu: true, call_s: 0.1}"
+    common = "engine: scripted, parameters_b: 1, fault_injection: {on_gpu: true, call_s: 0.1}"
     models = folder / "models.yaml"
     models.write_text(
         "".join(

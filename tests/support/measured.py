@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks.records import Metric
 from pipelines.report.measured import TABLES, Measured
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,14 +19,18 @@ from pipelines.storage.store import Store
 from tests.support import maia_source, mate_source, unpie_source, vague_source, vflute_source
 from tests.support.mutating import mutated
 
-__all__ = ["SOURCES", "ingest_damaged"]
+__all__ = ["SOURCES", "ingest_damaged", "write_rows"]
 
 PER_VIDEO = 24
 PICTURE = unpie_source.picture("one")
 URI = "data:image/png;base64," + base64.b64encode(PICTURE).decode()
 
 
-def _maia(folder: Path, many: int) -> int:
+Change = Callable[[dict[str, Any], int], dict[str, Any]]
+"""A row and its number -> the row as it is written."""
+
+
+def _maia(folder: Path, many: int, change: Change) -> int:
     """Return questions of some videos that share one clip's content; each question is a row."""
     count = ceil(many / PER_VIDEO)
     videos = maia_source.questions(count)
@@ -34,7 +38,7 @@ def _maia(folder: Path, many: int) -> int:
     for video in videos:
         for half in ("question_categories_A", "question_categories_B"):
             for index, entry in enumerate(video[half]):
-                video[half][index] = mutated(entry, number)
+                video[half][index] = change(entry, number)
                 number += 1
     maia_source.write_clip(folder / "videos" / "1.mp4", frames=4)
     for n in range(2, count + 1):
@@ -43,46 +47,53 @@ def _maia(folder: Path, many: int) -> int:
     return number
 
 
-def _mate(folder: Path, many: int) -> int:
-    rows = [mutated({**mate_source.row(), "example_id": f"{n:032x}"}, n) for n in range(many)]
+def _mate(folder: Path, many: int, change: Change) -> int:
+    rows = [change({**mate_source.row(), "example_id": f"{n:032x}"}, n) for n in range(many)]
     mate_source.development(folder, {"mm_0shot": rows}, [mate_source.row()["image"]])
     return many
 
 
-def _unpie(folder: Path, many: int) -> int:
+def _unpie(folder: Path, many: int, change: Change) -> int:
     def row(n: int) -> dict[str, Any]:
         return {**unpie_source.row("homographic", n), "disamb_image1": URI, "disamb_image2": URI, "pun_exp_image": URI}
 
-    (folder / "homographic.jsonl").write_text("\n".join(json.dumps(mutated(row(n), n)) for n in range(many)))
+    (folder / "homographic.jsonl").write_text("\n".join(json.dumps(change(row(n), n)) for n in range(many)))
     return many
 
 
-def _vague(folder: Path, many: int) -> int:
+def _vague(folder: Path, many: int, change: Change) -> int:
     rows = [{**vague_source.row(n), "image_name": f"{n:04d}@0"} for n in range(many)]
     (folder / "annotated_images").mkdir()
     first = folder / "annotated_images" / f"{rows[0]['image_name']}_annot.jpg"
     first.write_bytes(vague_source.picture(1, tags=vague_source.BOXES))
     for row in rows[1:]:
         (folder / "annotated_images" / f"{row['image_name']}_annot.jpg").hardlink_to(first)
-    (folder / "vcr_1144_final.json").write_text(json.dumps([mutated(row, n) for n, row in enumerate(rows)]))
+    (folder / "vcr_1144_final.json").write_text(json.dumps([change(row, n) for n, row in enumerate(rows)]))
     return many
 
 
-def _vflute(folder: Path, many: int) -> int:
+def _vflute(folder: Path, many: int, change: Change) -> int:
     rows = [{**row, "image": "p.png"} for row in vflute_source.rows(many)]
     (folder / "p.png").write_bytes(PICTURE)
-    content = json.dumps([mutated(row, n) for n, row in enumerate(rows)])  # escapes what UTF-8 cannot hold
+    content = json.dumps([change(row, n) for n, row in enumerate(rows)])  # escapes what UTF-8 cannot hold
     (folder / "vflute-v2-test.json").write_text(content)
     return many
 
 
-SOURCES: dict[str, Callable[[Path, int], int]] = {
+SOURCES: dict[str, Callable[[Path, int, Change], int]] = {
     "maia": _maia,
     "mate": _mate,
     "unpie": _unpie,
     "vague": _vague,
     "vflute": _vflute,
 }
+
+
+def write_rows(name: str, folder: Path, many: int, change: Change = lambda row, _: row) -> int:
+    """Write at least so many rows of a benchmark; return how many."""
+    if name != "mate":  # whose writer makes its folder
+        folder.mkdir()
+    return SOURCES[name](folder, many, change)
 
 
 def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
@@ -92,9 +103,7 @@ def ingest_damaged(name: str, folder: Path, many: int) -> tuple[int, int]:
         Rows, and those of them that were listed as rejected.
     """
     source, data = folder / "source", Store(str(folder / "data"))
-    if name != "mate":
-        source.mkdir()
-    rows = SOURCES[name](source, many)
+    rows = write_rows(name, source, many, mutated)
     assert rows >= many
     result = ingest_benchmark(benchmark(name), Folder(str(source)), data)
     listed = [json.loads(line) for line in data.get(f"{name}/rejected.jsonl").splitlines()]

@@ -10,7 +10,7 @@ import pandas as pd
 from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import Metric, PublishedValue
 from pipelines.benchmarks.results import Results
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 
 _DEFAULTS: Mapping[str, Any] = {
     "value": None,

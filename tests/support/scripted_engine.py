@@ -14,7 +14,6 @@ from pydantic import Field
 
 from models.engines.random_baseline import RandomEngine, draw
 from models.entry_fields import Replicas, StrictModel
-from models.environment import visible_gpus
 from models.errors import DeviceFailedError, EngineUnreachableError
 from models.messages import DEFAULT_SEED, Call, CallReply, Failure, Frames, Media, Text
 from models.spec import RandomEntry
@@ -98,7 +97,7 @@ class ScriptedEngine(RandomEngine):
             self._die()
         if _mentions(call, faults.cuda_error_on):
             raise DeviceFailedError("the device failed: CUDA error: device-side assert triggered")
-        is_broken = faults.cuda_error_at is not None and faults.cuda_error_at == visible_gpus()
+        is_broken = faults.cuda_error_at is not None and faults.cuda_error_at == os.environ.get("CUDA_VISIBLE_DEVICES")
         if is_broken or (faults.cuda_error_once and _is_first(faults.cuda_error_once)):
             raise DeviceFailedError("the device failed: CUDA error: uncorrectable ECC error encountered")
         if _mentions(call, faults.hang_on):

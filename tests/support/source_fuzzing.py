@@ -24,32 +24,14 @@ def _of_source(name: str, file: str, where: str = "") -> Callable[[bytes, Path],
     return parse
 
 
-def _maia_seed(folder: Path) -> bytes:
-    from tests.support import maia_source
+def _rows_of(name: str, file: str) -> tuple[Callable[[Path], bytes], Callable[[bytes, Path], None]]:
+    def seed(folder: Path) -> bytes:
+        from tests.support.mutated_sources import write_rows
 
-    (folder / "maia" / "videos").mkdir(parents=True)
-    maia_source.write_clip(folder / "maia" / "videos" / "1.mp4", frames=4)
-    return json.dumps(maia_source.questions(1)).encode()
+        write_rows(name, folder / name, 4)
+        return (folder / name / file).read_bytes()
 
-
-def _mate_seed(folder: Path) -> bytes:
-    from tests.support import mate_source
-
-    (folder / "mate").mkdir()
-    rows = [{**mate_source.row(), "example_id": f"{n:032x}"} for n in range(4)]
-    mate_source.development(folder / "mate", {"mm_0shot": rows}, [mate_source.row()["image"]])
-    return (folder / "mate" / "mm_0shot.jsonl").read_bytes()
-
-
-def _vague_seed(folder: Path) -> bytes:
-    from tests.support import vague_source
-
-    pictures = folder / "vague" / "annotated_images"
-    pictures.mkdir(parents=True)
-    rows = [{**vague_source.row(n), "image_name": f"{n:04d}@0"} for n in range(4)]
-    for row in rows:
-        (pictures / f"{row['image_name']}_annot.jpg").write_bytes(vague_source.picture(1, tags=vague_source.BOXES))
-    return json.dumps(rows).encode()
+    return seed, _of_source(name, file)
 
 
 def _vague_hub_seed(folder: Path) -> bytes:
@@ -57,14 +39,6 @@ def _vague_hub_seed(folder: Path) -> bytes:
 
     vague_source.write_hub(folder / "vague-hub", [vague_source.row(n) for n in range(2)])
     return next((folder / "vague-hub").rglob("*.parquet")).read_bytes()
-
-
-def _vflute_seed(folder: Path) -> bytes:
-    from tests.support import vflute_source
-
-    (folder / "vflute").mkdir()
-    (folder / "vflute" / "p.png").write_bytes(vflute_source.picture(1))
-    return json.dumps([{**row, "image": "p.png"} for row in vflute_source.rows(6)]).encode()
 
 
 def _vflute_hub_seed(folder: Path) -> bytes:
@@ -112,14 +86,6 @@ def _form_seed(_: Path) -> bytes:
 def _authors_people_seed(_: Path) -> bytes:
     row = {"task": "img2data", "model": "human", "evaluator": "a", "prediction": "red"}
     return "\n".join(json.dumps({**row, "example_id": f"{n:032x}"}) for n in range(4)).encode()
-
-
-def _unpie_seed(folder: Path) -> bytes:
-    from tests.support import unpie_source
-
-    (folder / "unpie").mkdir()
-    pictures = dict.fromkeys(("disamb_image1", "disamb_image2", "pun_exp_image"), "data:image/png;base64,AAAA")
-    return "\n".join(json.dumps({**unpie_source.row("homographic", n), **pictures}) for n in range(4)).encode()
 
 
 def _table(file: str) -> Callable[[bytes, Path], None]:
@@ -179,12 +145,12 @@ def _llava_seed(_: Path) -> bytes:
 
 
 SOURCE_PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path], None]]] = {
-    "MAIA's questions": (_maia_seed, _of_source("maia", "data.json")),
-    "MATE's rows": (_mate_seed, _of_source("mate", "mm_0shot.jsonl")),
-    "UNPIE's rows": (_unpie_seed, _of_source("unpie", "homographic.jsonl")),
-    "VAGUE's rows": (_vague_seed, _of_source("vague", "vcr_1144_final.json")),
+    "MAIA's questions": _rows_of("maia", "data.json"),
+    "MATE's rows": _rows_of("mate", "mm_0shot.jsonl"),
+    "UNPIE's rows": _rows_of("unpie", "homographic.jsonl"),
+    "VAGUE's rows": _rows_of("vague", "vcr_1144_final.json"),
     "VAGUE's hub": (_vague_hub_seed, _of_source("vague", "data/train-00000-of-00001.parquet", "vague-hub")),
-    "V-FLUTE's rows": (_vflute_seed, _of_source("vflute", "vflute-v2-test.json")),
+    "V-FLUTE's rows": _rows_of("vflute", "vflute-v2-test.json"),
     "V-FLUTE's hub": (_vflute_hub_seed, _of_source("vflute", "data/test-00000-of-00001.parquet", "vflute-hub")),
     "Arrow": (_arrow_seed, _table("q.arrow")),
     "state of save_to_disk": (_state_seed, _table("state.json")),

@@ -9,7 +9,6 @@ ROOT = Path(__file__).parents[2]
 OPENING = re.compile(r"\.read_bytes\(\)|\.read_text\(|\.open\(\"rb\"")
 OURS = {
     "jobs/demo/checkpoint.py": "files of the package",
-    "jobs/shared/options.py": "a file of the package",
     "jobs/site/folder.py": "files that were staged in a scratch folder",
     "jobs/view/app.py": "a file of the package",
     "jobs/view/index.py": "a file of the package",
@@ -19,7 +18,7 @@ OURS = {
     "models/engines/transformers/fetch.py": "a download in a folder of this user alone",
     "models/engines/weight_store.py": "weights in a folder of this user alone",
     "models/engines/weights.py": "the kernel's",
-    "jobs/finetune/lora.py": "written into a scratch folder just before",
+    "jobs/finetune/trainer.py": "written into a scratch folder just before",
     "models/scratch.py": "owners in scratch folders, and the kernel's",
     "pipelines/benchmarks/metrics_kernel/labels.py": "a file of the package",
     "pipelines/benchmarks/prompt_templates.py": "a file of the package",

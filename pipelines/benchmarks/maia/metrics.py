@@ -141,13 +141,13 @@ _BLEUS: Final = tuple(
         name=f"bleu_{order}" if order < 4 else "bleu",
         value="bleu_counts",
         statistic=partial(bleu_of_sums, order=order),
-        of_totals=partial(bleu_of_counts, order=order),
+        from_totals=partial(bleu_of_counts, order=order),
         form="single" if order < 4 else "both",
     )
     for order in (4, 1, 2, 3)
 )
 _BLEU_SHORTEST: Final = MetricDef(
-    name="bleu_shortest", value="bleu_shortest_counts", statistic=plain_bleu_of_sums, of_totals=plain_bleu_of_counts
+    name="bleu_shortest", value="bleu_shortest_counts", statistic=plain_bleu_of_sums, from_totals=plain_bleu_of_counts
 )
 _CIDER: Final = MetricDef(
     name="cider", value="cider", missing="one question alone has no document frequencies", unit="score", form="both"

@@ -188,8 +188,8 @@ def _joined_rows(
         groups[_key(row, shared) if shared else place(row)[:2]].append(row)
     for path, row in questions:
         digits = re.search(r"\d+", str(row.get("video_id", "")))
-        of_repository = (f"video{digits[0]}" if digits else "", str(row.get("question")).strip())
-        group = groups[_key(row, shared) if shared else of_repository]
+        place_in_repository = (f"video{digits[0]}" if digits else "", str(row.get("question")).strip())
+        group = groups[_key(row, shared) if shared else place_in_repository]
         pool, group[:POOL_SIZE] = group[:POOL_SIZE], []  # without the question's text, two share a key
         pool.sort(key=lambda pair: place(pair)[2])
         targets = [_target(pair) for pair in pool]
@@ -200,7 +200,7 @@ def _joined_rows(
             "true_statement": [pair.get(f"answer{1 + target}") for pair, target in zip(pool, targets, strict=True)],
             "false_statement": [pair.get(f"answer{2 - target}") for pair, target in zip(pool, targets, strict=True)],
         }
-        yield path, of_repository[0], entry, "".join("AB"[target] for target in targets)
+        yield path, place_in_repository[0], entry, "".join("AB"[target] for target in targets)
 
 
 def _statements(pair: Mapping[str, Any]) -> tuple[str, str]:

@@ -47,8 +47,8 @@ def rows_with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Scor
         sample = samples[name]
         scene = parse_scene(sample.data["scene"])
         facts |= {(name, row["task"], row["setting"]): _row_facts(scene, row) for row in sample.data["rows"]}
-    of_rows = pd.DataFrame([facts[key] for key in keys], index=scores.index)
-    return ScoredRows.of(scores.assign(**of_rows))
+    row_facts = pd.DataFrame([facts[key] for key in keys], index=scores.index)
+    return ScoredRows.of(scores.assign(**row_facts))
 
 
 def _row_facts(scene: Scene, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,9 +126,9 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     counts: list[Metric] = []
     for rows in by_setting.values():
         for task in dict.fromkeys(task for tasks in KINDS.values() for task in tasks):
-            of_task = rows.where(task=task).named(task=task)
-            measures += _task(of_task)
-            counts += _counts(of_task)
+            task_rows = rows.where(task=task).named(task=task)
+            measures += _task(task_rows)
+            counts += _counts(task_rows)
         for kind in KINDS:
             measures += _kind(rows.where(kind=kind).named(task=kind))
         crossmodal = rows.where(kind="crossmodal").named(task="crossmodal")
@@ -251,10 +251,10 @@ def _coords_only(rows: ScoredRows) -> Iterator[Measure]:
     yield from (_of(definition, rows, COORDS_ONLY) for definition in _COORDS)
     for metric, column in _CLOSER.items():
         for label in ("3", "2", "1", "0"):
-            of_label = rows["overlap"] == _CODES[label]
-            if (rows.ok & of_label).any():
+            labelled = rows["overlap"] == _CODES[label]
+            if (rows.ok & labelled).any():
                 # Failed requests of all labels are counted with each.
-                yield _of(MetricDef(name=metric, value=column), rows.where(of_label | rows.failed), f"overlap={label}")
+                yield _of(MetricDef(name=metric, value=column), rows.where(labelled | rows.failed), f"overlap={label}")
 
 
 def _without_object(rows: ScoredRows) -> Iterator[Metric]:

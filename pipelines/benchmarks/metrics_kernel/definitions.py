@@ -56,7 +56,7 @@ class MetricDef:
     counted: Callable[[ScoredRows], Bools] = lambda rows: rows.ok  # rows of the denominator
     failed_as: float | None = None  # score of failed rows, which then count
     statistic: Statistic = ratio
-    of_totals: Callable[[FloatArray], float] | None = None  # the value by other code, from the sums of the columns
+    from_totals: Callable[[FloatArray], float] | None = None  # the value by other code, from the sums of the columns
     unit: str = "fraction"
     missing: Reason = "not scored"  # why there is no value where a row that counts has no score
     empty: Reason = NO_ROW  # why there is no value where no row counts
@@ -94,7 +94,7 @@ class MetricDef:
 
     def _value(self, columns: FloatArray) -> float:
         sums = np.array([column.sum() for column in np.ascontiguousarray(columns.T)])
-        return float(self.statistic(*sums[:, None])[0]) if self.of_totals is None else self.of_totals(sums)
+        return float(self.statistic(*sums[:, None])[0]) if self.from_totals is None else self.from_totals(sums)
 
     def both(self, a: ScoredRows, b: ScoredRows) -> tuple[Term, Term]:
         """Return the columns of two models over the rows that count and have a score for both."""
@@ -288,8 +288,8 @@ def label_estimates(measure: Measure) -> Iterator[Estimate]:
     results = [part for part in parts if part is not None]
     if not results or len(results) < len(parts):
         return
-    estimate = measure.joined([of_part for of_part, _ in results])
-    notes = [of_part.metric.note for of_part, _ in results if NOT_RANDOM in of_part.metric.note]
+    estimate = measure.joined([part_estimate for part_estimate, _ in results])
+    notes = [part_estimate.metric.note for part_estimate, _ in results if NOT_RANDOM in part_estimate.metric.note]
     note = (
         estimate.metric.note
         if len(results) == 1 or not notes
@@ -298,7 +298,7 @@ def label_estimates(measure: Measure) -> Iterator[Estimate]:
     name = f"{estimate.metric.metric}{CORRECTED}"
     yield replace(estimate, metric=replace(estimate.metric, metric=name, note=note))
     if len(results) == 1 and not measure.parts[0].category:
-        yield from _of_judge(results[0][0], definition, measure.parts[0], results[0][1])
+        yield from _judge_estimates(results[0][0], definition, measure.parts[0], results[0][1])
 
 
 def _corrected(definition: MetricDef, rows: ScoredRows) -> tuple[Estimate, Corrected] | None:
@@ -343,7 +343,7 @@ def _label_notes(result: Corrected, labels: FloatArray, split: FloatArray) -> It
         yield f"people err in about {people.rate:.1%} by their disagreement about {twice:,} answers, which is corrected"
 
 
-def _of_judge(plain: Estimate, definition: MetricDef, rows: ScoredRows, result: Corrected) -> Iterator[Estimate]:
+def _judge_estimates(plain: Estimate, definition: MetricDef, rows: ScoredRows, result: Corrected) -> Iterator[Estimate]:
     labelled = rows.where(definition.counted(rows) & rows.is_judged & ~np.isnan(rows.floats(HUMAN_VERDICT)))
     verdicts, people = definition.columns(labelled)[0][:, 0], labelled.floats(HUMAN_VERDICT)
     for name, truth in ((JUDGE_SENSITIVITY, 1.0), (JUDGE_SPECIFICITY, 0.0)):

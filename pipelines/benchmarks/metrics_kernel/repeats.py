@@ -74,12 +74,12 @@ def _key(metric: Metric) -> _Key:
 def _means(runs: Sequence[tuple[list[Metric], list[Estimate]]]) -> Iterator[Metric]:
     metrics: dict[_Key, list[Metric]] = {}
     estimates: dict[_Key, list[Estimate]] = {}
-    for of_run, recorded in runs:
-        for metric in of_run:
+    for run_metrics, recorded in runs:
+        for metric in run_metrics:
             metrics.setdefault(_key(metric), []).append(metric)
         for estimate in recorded:
             estimates.setdefault(_key(estimate.metric), []).append(estimate)
-    return (_mean(of_key, estimates.get(key, ()), len(runs)) for key, of_key in metrics.items())
+    return (_mean(same, estimates.get(key, ()), len(runs)) for key, same in metrics.items())
 
 
 def _mean(metrics: Sequence[Metric], estimates: Sequence[Estimate], repeats: int) -> Metric:
@@ -143,14 +143,14 @@ def _metrics_of_tries(rows: pd.DataFrame) -> Iterator[Metric]:
             question = tries.setdefault((sample, variant), _Tries(cluster or sample))
             question.right.append(right)
             question.by_answer[answer if isinstance(answer, str) else None].append(right)
-        yield from _of_questions([*tries.values()], int(rows["repeat"].max()) + 1, fields)
+        yield from _question_metrics([*tries.values()], int(rows["repeat"].max()) + 1, fields)
         means = answered.groupby("repeat")["right"].mean()
         if len(means) > 1:
             note = f"lowest {100 * means.min():.1f}%, highest {100 * means.max():.1f}% of {len(means)} repeats"
             yield Metric(metric="spread", value=stdev(means), n=len(answered), note=note, **fields)
 
 
-def _of_questions(questions: Sequence[_Tries], repeats: int, fields: Mapping[str, Any]) -> Iterator[Metric]:
+def _question_metrics(questions: Sequence[_Tries], repeats: int, fields: Mapping[str, Any]) -> Iterator[Metric]:
     numbers = np.array([len(question.right) for question in questions])
     right = np.array([int(sum(question.right)) for question in questions])
     clusters = np.array([question.cluster for question in questions], dtype=object)

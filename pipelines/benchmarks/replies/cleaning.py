@@ -34,7 +34,7 @@ _FINAL_CHANNEL = re.compile(
 )
 _OTHER_CHANNEL = re.compile(r"<\|channel\|>\s*+(?:analysis|commentary)|<\|channel>\s*+thought|\Aanalysis(?=[A-Z][a-z])")
 _MODEL_TURN = (
-    r"<\|(?:im_start|start_header_id|start_of_role|start|turn)\|?>[^\S\n]*+(?:assistant|model)?+(?:<\|end_(?:header_id|of_role)\|>)?+"
+    r"<\|(?:im_start|start_header_id|start_of_role|start|turn)\|?>[^\S\n]*+(?:assistant|model)?+(?:<\|end_(?:header_id|role_words)\|>)?+"
     r"|<start_of_turn>(?:model\b)?+|<\|(?:assistant|CHATBOT_TOKEN)\|>|<[｜|]Assistant[｜|]>|\[\|assistant\|\]|<s>|<bos>"
     r"|\A\s*+(?:ASSISTANT|Assistant):|\A\s*+(?:assistant|model)[^\S\n]*+\n"
 )

@@ -47,14 +47,14 @@ def find_files(source: Source, file: str, split: str) -> TableFiles:
     if file:
         return TableFiles((file,))
     if source.exists(_SAVED_SPLITS):
-        return _of_saved_splits(source, split)
+        return _saved_split_files(source, split)
     if source.exists(_SAVED) and any(
         source.exists(name) or source.glob(name) for name in ("dataset_info.json", "*.arrow")
     ):
-        return _of_saved(source, "", split)
+        return _saved_files(source, "", split)
     shards = source.glob("data/*.parquet") or source.glob("*-of-*.parquet")
     if shards:
-        return _of_split(source, shards, split)
+        return _split_files(source, shards, split)
     tables = [path for ending in ENDINGS for path in source.glob(f"*{ending}") if path not in _HUB_INFO]
     if len(tables) == 1:
         return TableFiles(tuple(tables))
@@ -67,7 +67,7 @@ def find_files(source: Source, file: str, split: str) -> TableFiles:
     raise SourceError(f"{source.uri}: {problem}")
 
 
-def _of_split(source: Source, shards: Sequence[str], split: str) -> TableFiles:
+def _split_files(source: Source, shards: Sequence[str], split: str) -> TableFiles:
     by_split: dict[str, list[str]] = {}
     for path in shards:
         name = posixpath.basename(path)
@@ -90,17 +90,17 @@ def _chosen(source: Source, splits: Sequence[str], split: str) -> str:
     return chosen
 
 
-def _of_saved_splits(source: Source, split: str) -> TableFiles:
+def _saved_split_files(source: Source, split: str) -> TableFiles:
     """Return the files of a split of a `DatasetDict` that was saved with `save_to_disk`."""
     content = _saved_json(source, _SAVED_SPLITS)
     splits = content.get("splits")
     if not isinstance(splits, list) or not splits or not all(isinstance(name, str) for name in splits):
         raise SourceError(f"{source.uri}/{_SAVED_SPLITS}: no list `splits` of names; save the data set again")
     chosen = _chosen(source, splits, split)
-    return _of_saved(source, f"{chosen}/", chosen)
+    return _saved_files(source, f"{chosen}/", chosen)
 
 
-def _of_saved(source: Source, folder: str, split: str) -> TableFiles:
+def _saved_files(source: Source, folder: str, split: str) -> TableFiles:
     """Return the files of a `Dataset` that was saved with `save_to_disk`, in the order of its `state.json`."""
     state = f"{folder}{_SAVED}"
     content = _saved_json(source, state)

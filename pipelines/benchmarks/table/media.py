@@ -29,11 +29,11 @@ def media_files(cell: Any, where: str) -> Iterator[MediaFile]:
     """Yield the media of a cell in order; ValueError for a value that is none."""
     for value in media_values(cell):
         if isinstance(value, dict):
-            yield _of_struct(value, where)
+            yield _from_struct(value, where)
         elif isinstance(value, bytes | bytearray):
-            yield _of_bytes(bytes(value), where)
+            yield _from_bytes(bytes(value), where)
         elif isinstance(value, str):
-            yield _of_text(value.strip(), where)
+            yield _from_text(value.strip(), where)
         else:
             problem = f"a picture or clip is a path, a data URI, base64 or a struct, not {type(value).__name__}"
             raise ValueError(problem)  # noqa: TRY004 - callers catch one class
@@ -66,18 +66,18 @@ def is_base64(text: str) -> bool:
     return bool(detect_format(content) or container_name(content))
 
 
-def _of_struct(value: dict[str, Any], where: str) -> MediaFile:
+def _from_struct(value: dict[str, Any], where: str) -> MediaFile:
     path, content = value.get("path"), value.get("bytes")
     if isinstance(content, str):
         content = _decoded(content)
     if isinstance(content, bytes | bytearray) and content:
-        return _of_bytes(bytes(content), path if isinstance(path, str) and path else where)
+        return _from_bytes(bytes(content), path if isinstance(path, str) and path else where)
     if isinstance(path, str) and path:
-        return _of_text(path, where)
+        return _from_text(path, where)
     raise ValueError("a struct of a picture has `bytes` or `path`, and this one has neither")
 
 
-def _of_text(text: str, where: str) -> MediaFile:
+def _from_text(text: str, where: str) -> MediaFile:
     if match := _DATA_URI.fullmatch(text):
         kind: Literal["image", "video"] = "video" if match["kind"] == "video" else "image"
         name = f"{where}.{match['form'].removeprefix('x-')}"
@@ -87,7 +87,7 @@ def _of_text(text: str, where: str) -> MediaFile:
     if _ADDRESS.match(text):
         raise ValueError(f"{text[:80]}: addresses are not fetched; download the file and give its path")
     if len(text) >= _MIN_BASE64 and _BASE64.fullmatch(text) and not posixpath.splitext(text)[1]:
-        return _of_bytes(_decoded(text), where)
+        return _from_bytes(_decoded(text), where)
     return MediaFile(role=ROLE, kind=_kind(text), path=_relative(text))
 
 
@@ -105,7 +105,7 @@ def _decoded(text: str) -> bytes:
     return content
 
 
-def _of_bytes(content: bytes, path: str) -> MediaFile:
+def _from_bytes(content: bytes, path: str) -> MediaFile:
     """Return a picture or clip by its bytes: a name that comes with them may say nothing."""
     kind = "image" if detect_format(content) else "video" if container_name(content) else _kind(path)
     return MediaFile(role=ROLE, kind=kind, path=path, content=content)

@@ -79,7 +79,7 @@ _EXACT: Final = MetricDef(name="exact", value="exact")
 _JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=unjudged_note, judged=True)
 _SIMILAR: Final = (MetricDef(name="rouge", value="rouge"), MetricDef(name="meteor", value="meteor"))
 _BLEU: Final = MetricDef(
-    name="bleu", value="bleu_counts", statistic=bleu_of_sums, of_totals=bleu_of_counts, form="both"
+    name="bleu", value="bleu_counts", statistic=bleu_of_sums, from_totals=bleu_of_counts, form="both"
 )
 
 

@@ -34,7 +34,7 @@ class TableReporter:
     def tables(self, results: Results, /) -> Sequence[Table]:
         """Lay out a table of each setting, and of the headline by category, by subset and by letter."""
         settings = dict.fromkeys(key.setting for key in results.ours if key.setting) or [DEFAULT]
-        tables = [table for setting in settings for table in self._of_setting(results, setting)]
+        tables = [table for setting in settings for table in self._setting_tables(results, setting)]
         return [table for table in tables if table.rows]
 
     def figures(self, results: Results, /) -> Sequence[Figure]:
@@ -65,7 +65,7 @@ class TableReporter:
     def _title(self) -> str:
         return self._definition.title or self._definition.name
 
-    def _of_setting(self, results: Results, setting: str) -> Iterator[Table]:
+    def _setting_tables(self, results: Results, setting: str) -> Iterator[Table]:
         ending = "" if setting == DEFAULT else f"_{setting}"
         where = "" if setting == DEFAULT else f", {setting}"
         kind = Key(task=self._definition.kind, setting=setting)

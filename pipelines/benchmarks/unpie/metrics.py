@@ -122,7 +122,7 @@ _SAME_OUTPUT: Final = _metric(name="same_output_rate", value="same")
 _CORRECT: Final = _metric(name="correct_pct", value="accepted", missing=NO_JUDGE, form="both", judged=True)
 _SENTENCE_BLEU: Final = _metric(name="bleu4_sentence", value="bleu4_sentence")
 _BLEU: Final = _metric(
-    name="bleu4", value=lambda rows: rows["bleu"], statistic=bleu_of_sums, of_totals=bleu_of_counts, form="both"
+    name="bleu4", value=lambda rows: rows["bleu"], statistic=bleu_of_sums, from_totals=bleu_of_counts, form="both"
 )
 _HEADLINES: Final = {"grounding": "exact_match", "reconstruction": "correct_pct"}
 

@@ -68,7 +68,7 @@ _CORPUS_BLEU: Final = _metric(
     name="bleu1_corpus",
     value="bleu_counts",
     statistic=partial(bleu_of_sums, order=1),
-    of_totals=partial(bleu_of_counts, order=1),
+    from_totals=partial(bleu_of_counts, order=1),
     form="both",
 )
 _GAINS: Final = (

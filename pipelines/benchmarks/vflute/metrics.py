@@ -280,9 +280,9 @@ def length_metrics(samples: Iterable[Sample]) -> Iterator[Metric]:
     """Yield the lengths of captions and explanations by subset, as counts in bins: the data of figures 8 and 9."""
     all_samples = list(samples)
     for subset in SUBSETS:
-        of_subset = [sample for sample in all_samples if sample.subset == subset.name]
+        subset_samples = [sample for sample in all_samples if sample.subset == subset.name]
         for text, (width, bins) in LENGTH_BINS.items():
-            texts = (sample.data[_LENGTH_FIELDS[text]] for sample in of_subset)
+            texts = (sample.data[_LENGTH_FIELDS[text]] for sample in subset_samples)
             starts = Counter(min(len(characters) // width, bins - 1) * width for characters in texts)
             for start, count in sorted(starts.items()):
                 yield Metric(
@@ -292,7 +292,7 @@ def length_metrics(samples: Iterable[Sample]) -> Iterator[Metric]:
                     category=subset.category,
                     metric=f"{text}_chars_from_{start}",
                     value=count,
-                    n=len(of_subset),
+                    n=len(subset_samples),
                     unit="count",
                 )
 

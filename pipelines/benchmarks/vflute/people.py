@@ -98,10 +98,10 @@ def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None
     preferences = [choice for choice in _preferences(judgements).values() if choice is not None]
     systems = {}
     for name in dict.fromkeys(system for _, system in judgements):
-        of_system = [judged for (_, system), judged in judgements.items() if system == name]
-        agreed = [judged.agreed for judged in of_system if judged.agreed is not None]
-        errors = [error for judged in of_system if judged.agreed == 0 for error in judged.errors.values()]
-        pairs = [[judged.adequate[annotator] for annotator in sorted(judged.adequate)] for judged in of_system]
+        judged_rows = [judged for (_, system), judged in judgements.items() if system == name]
+        agreed = [judged.agreed for judged in judged_rows if judged.agreed is not None]
+        errors = [error for judged in judged_rows if judged.agreed == 0 for error in judged.errors.values()]
+        pairs = [[judged.adequate[annotator] for annotator in sorted(judged.adequate)] for judged in judged_rows]
         systems[name] = SystemStudy(
             adequacy=sum(agreed) / len(agreed) if agreed else None,
             preference=preferences.count(name) / len(preferences) if preferences else None,

@@ -21,8 +21,6 @@ from jobs.shared.options import normalize_arguments
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.published import load_published
-from pipelines.report.model import METRIC_KEYS
-from pipelines.schemas import PREDICTIONS, SCORES
 from tests.support import docs
 from tests.support.browser import CHROMIUM, browser
 from tests.support.paths import ROOT
@@ -120,13 +118,6 @@ def test_a_broken_anchor_ends_the_build(tmp_path: Path) -> None:
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode != 0
     assert "no-such-heading" in result.stderr
-
-
-def test_every_column_is_explained() -> None:
-    texts = explanations("columns")
-    assert list(texts["predictions"]) == PREDICTIONS.names
-    assert list(texts["scores"]) == SCORES.names
-    assert tuple(texts["metrics"]) == METRIC_KEYS
 
 
 def test_every_key_of_a_models_file_is_explained() -> None:

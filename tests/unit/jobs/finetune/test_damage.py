@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobs.finetune.checkpoints import check_examples
-from jobs.finetune.prepare import prepare_examples
 from jobs.finetune.records import SETTINGS_FILE, TRAINING_FILE, VARIANTS, FinetuneSpec, TrainingEvent
-from jobs.finetune.result import read_record
-from jobs.finetune.run import finetune
+from jobs.finetune.run import finetune, prepare_examples, read_record
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.finetune.train_loop import Worker, train
 from models.errors import TrainingStateError

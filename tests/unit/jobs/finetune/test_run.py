@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, History
-from jobs.finetune.result import training_record, write_result
-from jobs.finetune.run import finetune
+from jobs.finetune.run import finetune, training_record, write_result
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
 from pipelines.errors import StoreError, UsageError

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from jobs.finetune.checkpoints import check_examples
-from jobs.finetune.prepare import prepare_examples
 from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, TrainingEvent
+from jobs.finetune.run import prepare_examples
 from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.finetune.train_loop import Worker, train
 from models.errors import EngineUnreachableError, TrainingStateError

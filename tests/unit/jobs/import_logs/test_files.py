@@ -1,4 +1,4 @@
-"""Archives, workbooks and long lines of unknown origin are read within limits."""
+"""Archives and workbooks of unknown origin are read within limits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from jobs.import_logs import files
 from jobs.import_logs.files import open_archive, text_table, workbook
 from pipelines.benchmarks.foreign_files import archives
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.errors import UsageError
-from pipelines.logged_answers.json_files import json_lines
 from tests.support.log_fuzzing import golden
 
 SHEET = "xl/worksheets/sheet1.xml"
@@ -55,32 +53,19 @@ def test_damaged_member_costs_itself_alone(tmp_path: Path) -> None:
             archive.read("none")
 
 
-def test_members_and_archives_that_grow_too_large_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_member_that_grows_too_large_is_refused(tmp_path: Path) -> None:
     path = zipped({"a": b"0" * (archives.MAX_MEMBER + 1), "b": b"{}"}, tmp_path / "x.eval")
     with open_archive(path) as archive:
         with pytest.raises(UnreadableError, match="larger than 32 MiB"):
             archive.read("a")
         assert archive.read("b") == b"{}"
+
+
+def test_archive_that_holds_many_times_its_size_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "_FREE_BYTES", 1 << 20)
     path = zipped({str(n): b"0" * (2 << 20) for n in range(3)}, tmp_path / "x.eval")
     with pytest.raises(UsageError, match="200 times"), open_archive(path) as archive:
         [*map(archive.read, ("0", "1"))]
-
-
-def test_long_lines_and_huge_cells_cost_themselves_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_TEXT", 100)
-    monkeypatch.setattr(files, "_CHUNK", 7)
-    path = tmp_path / "x.jsonl"
-    path.write_text('\ufeff{"a": 1}\n' + json.dumps("x" * 300) + '\n\n[\n{"b": 2}', encoding="utf-8")
-    lines = [*json_lines(path)]
-    assert [number for number, _ in lines] == [1, 2, 4, 5]
-    assert [value for _, value in lines if isinstance(value, dict)] == [{"a": 1}, {"b": 2}]
-    assert "longer than" in str(lines[1][1])
-    path = tmp_path / "x.tsv"
-    path.write_text("index\tprediction\n1\t" + "x" * 200_000 + "\n2\tB\n", encoding="utf-8-sig")
-    rows = dict(text_table(path, "\t"))
-    assert "200,000 characters" in str(rows[2])
-    assert rows[3] == {"index": "2", "prediction": "B"}
 
 
 def test_cells_of_all_kinds(tmp_path: Path) -> None:
@@ -111,6 +96,14 @@ def test_cells_of_all_kinds(tmp_path: Path) -> None:
 def test_workbook_that_is_none_ends_with_a_sentence(members: dict[str, bytes], sentence: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=sentence):
         [*workbook(zipped(members, tmp_path / "x.xlsx"))]
+
+
+def test_table_with_a_huge_cell_loses_that_row_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x.tsv"
+    path.write_text("index\tprediction\n1\t" + "x" * 200_000 + "\n2\tB\n", encoding="utf-8-sig")
+    rows = dict(text_table(path, "\t"))
+    assert "200,000 characters" in str(rows[2])
+    assert rows[3] == {"index": "2", "prediction": "B"}
 
 
 def test_file_that_is_no_archive_ends_with_a_sentence(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from jobs.nightly.accumulated import Accumulated
+from jobs.nightly.items import Accumulated
 from pipelines.metrics.cluster_shift import shift_p
 from tests.bench.nightly_simulation import AFTER, NOISE, PLANTED, delays, false_alarms
 

@@ -7,7 +7,7 @@ from statistics import fmean, median
 import numpy as np
 import pytest
 
-from jobs.nightly.judge_evidence import JudgeEvidence
+from jobs.nightly.judge_drift import JudgeEvidence
 from tests.bench.nightly_simulation import judge_delay
 
 

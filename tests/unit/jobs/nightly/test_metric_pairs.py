@@ -7,8 +7,8 @@ import pytest
 
 from jobs.nightly.history import History, Pair
 from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
-from jobs.nightly.pairs import failed_pair
 from jobs.nightly.records import NightlyResult, PairStatus
+from jobs.nightly.run import failed_pair
 from tests.unit.jobs.nightly.cases import EARLIER, NOW, metric
 
 BEFORE = Pair(night=EARLIER, model="m", benchmark="maia", state="ran", measured=EARLIER, parts={"prompt": "1"})

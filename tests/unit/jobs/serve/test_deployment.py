@@ -8,7 +8,7 @@ from ray.serve.schema import ProxyStatus, ServeStatus
 
 from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError
-from jobs.serve import deployment as serving
+from jobs.serve import run as serving
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError
 

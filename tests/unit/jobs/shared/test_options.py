@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -17,7 +18,6 @@ from jobs.serve.command import serve as serve_command
 from jobs.shared.options import RunOptions, as_command, names
 from jobs.view.command import view as view_command
 from models.spec import ModelSpec
-from pipelines.flags import flag_of
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_config_values_keep_their_spelling(tmp_path: Path) -> None:
     assert (flags["models"], flags["benchmarks"]) == ("2026-13-45", "maia,mate")
     assert (flags["data"], flags["out"]) == (str(tmp_path / "2026-01-02"), str(tmp_path / "1e3"))
     assert (flags["limit"], flags["sample_ids"]) == ("1:30", ["010", "1_0"])
-    assert (flags["prompt_version"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
+    assert (flags["prompt_versions"], flags["seed"], flags["dry_run"]) == (["a=b"], 7, True)
     assert not flags["scorers"]
     flags = taken(serve_command, tmp_path, "model: random\nport: 80\nidle-s: 1.5\nno-key: true\n")
     assert (flags["model"], flags["port"], flags["idle_s"], flags["no_key"]) == ("random", 80, 1.5, True)
@@ -221,9 +221,8 @@ def test_address_in_a_store_is_refused_where_a_local_path_is_needed(
 def test_help_of_batches_names_every_engine_that_has_them() -> None:
     entries = [kind for kind in ModelSpec.__subclasses__() if kind.batch_builder]
     engines = [engine for entry in entries for engine in get_args(entry.model_fields["engine"].annotation)]
-    flag = flag_of(get_type_hints(RunOptions, include_extras=True)["batch"])
-    assert flag
-    assert [engine for engine in engines if engine not in flag.help] == []
+    (batch,) = (field for field in fields(RunOptions) if field.name == "batch")
+    assert [engine for engine in engines if engine not in batch.metadata["flag"].help] == []
 
 
 @pytest.mark.parametrize("command", ["report", "score"])

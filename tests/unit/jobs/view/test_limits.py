@@ -11,9 +11,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse
 
 from jobs.shared.auth import key_hash
-from jobs.view.app import Guard
+from jobs.view.app import CHUNK, IN_FLIGHT, Gate, Guard
 from jobs.view.index import Index
-from jobs.view.limits import CHUNK, IN_FLIGHT, Gate
 from pipelines.errors import StoreError
 
 SCOPE = {"type": "http", "method": "GET", "path": "/secret/", "headers": [(b"host", b"127.0.0.1:8001")]}

@@ -7,7 +7,7 @@ from models.engines.load_progress import progress_listener, report_progress
 from models.engines.transformers.checkpoint import load_checkpoint
 from models.engines.weights import weights_bytes
 from models.spec import ModelSpec
-from pipelines.predict.replica_watch import format_load_progress
+from pipelines.predict.replica_board import format_load_progress
 from tests.unit.models.engines.conftest import Checkpoints
 
 

@@ -19,8 +19,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import TaskSetting
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.run import run_sweep
 from pipelines.sweep.status import status_rows
 from tests.support.requests import target_of

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -15,7 +16,7 @@ import pipelines.predict.stage as page
 from cluster.connection import ClusterInfo
 from cluster.lazy import LazyCluster
 from cluster.scheduling.workload import Fleet
-from jobs.dry_run.schedule import schedule
+from jobs.dry_run.plan_table import schedule
 from models.entry_fields import Replicas
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError, StoreError
@@ -26,6 +27,7 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import _replicas
 from pipelines.predict.records import Job, Receipt
+from pipelines.predict.stage import SharedProgress
 from pipelines.predict.status import StatusWriter, read_status
 from pipelines.storage.store import Store
 
@@ -241,3 +243,31 @@ def test_store_error_ends_all_models(maia_data: str, tmp_path: Path, monkeypatch
     with pytest.raises(StoreError, match="store is away"):
         sweep.predict(execute)
     assert sorted(models) == ["a", "b"]
+
+
+def test_concurrent_models_have_a_line_each_until_they_are_done() -> None:
+    shown = Mock()
+    shared = SharedProgress(shown)
+    a, b = shared.model("a"), shared.model("b")
+    a.phase("predict a", 4)
+    b.phase("predict b", 2)
+    b.note("loading weights, 1.00 of 4.00 GB")
+    assert shown.note.call_args == call("a: 0/4, 0s\nb: 0/2, 0s; loading weights, 1.00 of 4.00 GB")
+    a.advance(4, 1)
+    assert shown.advance.call_args == call(4, 1)
+    assert shown.note.call_args == call("b: 0/2, 0s; loading weights, 1.00 of 4.00 GB")
+
+
+def test_judge_beside_models_has_a_line_whose_rows_are_not_of_the_phase() -> None:
+    shown = Mock()
+    shared = SharedProgress(shown)
+    shared.model("a").phase("predict a", 4)
+    with shared.judges() as listener:
+        for done in ("0/2", "2/4"):
+            listener("judge j").phase("judge j", 2)
+            assert shown.note.call_args.args[0].startswith(f"a: 0/4, 0s\njudge j: {done}, ")
+            listener("judge j").advance(2, 0)
+            assert shown.note.call_args == call("a: 0/4, 0s")
+        listener("judge j").phase("judge j", 2)
+    assert shown.note.call_args == call("a: 0/4, 0s")
+    assert not shown.advance.called

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pipelines.benchmarks.figures import Bars, Cloud, Points, Series
 from pipelines.benchmarks.tables import Origin
 from pipelines.report.metrics_file import metrics_json
-from pipelines.report.model import METRIC_KEYS, ReportData, Section
+from pipelines.report.model import ReportData, Section
 from pipelines.report.render import render
+from pipelines.schemas import METRIC_KEYS
 from tests.unit.pipelines.report.cases import metric, report, table
 
 

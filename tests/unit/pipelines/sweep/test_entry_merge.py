@@ -14,8 +14,7 @@ from pipelines.report.entry_frame import PlannedEntry
 from pipelines.report.reduce import reduce_entry
 from pipelines.storage.store import Store
 from pipelines.sweep.answer_spool import AnswerSpool
-from pipelines.sweep.dropped import dropped_from_report
-from pipelines.sweep.entry_merge import merge_entries
+from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.import_predictions import import_rows
 from pipelines.sweep.run import run_sweep
 from tests.support.requests import changed, target_of

@@ -52,9 +52,10 @@ def test_folder_without_safetensors_is_reported(folder: Path, tmp_path: Path) ->
 def test_package_that_only_one_architecture_needs_is_named(
     checkpoint_of: Checkpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    smolvlm = checkpoint_of("smolvlm")
     monkeypatch.setattr("transformers.models.smolvlm.processing_smolvlm.num2words", None)
-    with pytest.raises(EngineUnreachableError, match=r"`num2words` is required .*; what SmolVLM needs is in vlmsweep"):
-        TransformersEngine(spec_of(checkpoint_of("smolvlm")))
+    with pytest.raises(EngineUnreachableError, match=r"`num2words` is required .*what SmolVLM needs is in vlmsweep"):
+        TransformersEngine(spec_of(smolvlm))
 
 
 def test_pickles_at_the_hub_are_refused_without_advice_that_no_entry_can_follow() -> None:

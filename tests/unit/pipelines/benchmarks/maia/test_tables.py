@@ -13,7 +13,7 @@ from pipelines.benchmarks.figures import Radar
 from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.maia.tables import make_figures, make_tables
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 from tests.support.interval_oracle import share_ends
 from tests.support.maia_rows import Question, every_column, frame, metric_of, reduced, samples
 from tests.support.published_frames import published

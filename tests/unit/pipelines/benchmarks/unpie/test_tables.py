@@ -12,7 +12,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
 from tests.support.unpie_rows import cell, judged, reduced, samples, similar

@@ -12,7 +12,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.tables import make_tables
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 from tests.support import vague_rows
 from tests.support.report_results import results_of
 from tests.support.vague_rows import metric_named, reduced

@@ -14,7 +14,7 @@ from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.rendering.figures.svg import to_svg_bytes
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 from tests.support.published_frames import dataset_facts, published
 from tests.support.report_results import results_of
 from tests.support.vague_rows import items, perfect, reduced

@@ -13,7 +13,7 @@ from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.metrics import reduce_scores
 from pipelines.benchmarks.vflute.tables import make_figures, make_tables
-from pipelines.report.model import METRIC_KEYS
+from pipelines.schemas import METRIC_KEYS
 from tests.support.f1_oracle import f1_at_k
 from tests.support.published_frames import published
 from tests.support.report_results import results_of
