@@ -82,11 +82,8 @@ def test_data_is_ingested_and_guesses_score_at_chance(tmp_path: Path, capsys: py
     ("arguments", "reason"),
     [
         (("mate", "--objects", "9-3"), "lowest number must not exceed"),
-        (("mate", "--objects", "1-2"), "scenes hold 3 to 200"),
         (("mate", "--objects", "many"), "give a range such as 3-10"),
-        (("mate", "--objects", "3-300"), "scenes hold 3 to 200"),
         (("mate", "--examples", "0"), "examples: 1 or more"),
-        (("mate", "--workers", "0"), "workers: 1 or more"),
         (("mat",), "did you mean 'mate'"),
         (("mate", "--out", "s3://bucket/x"), "local folder"),
         (("mate", "--out", "/proc/no/such"), "--out /proc/no/such"),

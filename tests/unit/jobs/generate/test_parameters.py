@@ -21,29 +21,25 @@ def test_object_counts(objects: Any, counts: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("objects", "message"),
+    ("objects", "examples", "workers", "message"),
     [
-        ((10, 3), r"objects: the lowest number must not exceed the highest \(got 10-3\)"),
-        (range(5, 5), "objects: the lowest number"),
-        ((2, 5), r"objects: scenes hold 3 to 200 objects \(got 2-5\)"),
-        ((0, 0), "scenes hold 3 to 200"),
-        ((-4, 3), "scenes hold 3 to 200"),
-        ((3, 201), "scenes hold 3 to 200"),
+        ((10, 3), 5, 1, r"objects: the lowest number must not exceed the highest \(got 10-3\)"),
+        (range(5, 5), 5, 1, "objects: the lowest number"),
+        ((2, 5), 5, 1, r"objects: scenes hold 3 to 200 objects \(got 2-5\)"),
+        ((0, 0), 5, 1, "scenes hold 3 to 200"),
+        ((-4, 3), 5, 1, "scenes hold 3 to 200"),
+        ((3, 201), 5, 1, "scenes hold 3 to 200"),
+        ((3, 4), 0, 1, "examples: 1 or more"),
+        ((3, 4), -1, 1, "examples"),
+        ((3, 4), 1, 0, "workers: 1 or more"),
+        ((3, 4), 1, -2, "workers"),
     ],
 )
-def test_bad_ranges_are_refused_before_anything_is_written(tmp_path: Path, objects: Any, message: str) -> None:
+def test_bad_numbers_are_refused_before_anything_is_written(
+    tmp_path: Path, objects: Any, examples: int, workers: int, message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
-        generate(tmp_path / "out", objects, 5, 1, 1)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("examples", "workers", "message"),
-    [(0, 1, "examples: 1 or more"), (-1, 1, "examples"), (1, 0, "workers: 1 or more"), (1, -2, "workers")],
-)
-def test_bad_numbers_are_refused(tmp_path: Path, examples: int, workers: int, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        generate(tmp_path / "out", (3, 4), examples, 1, workers)
+        generate(tmp_path / "out", objects, examples, 1, workers)
     assert list(tmp_path.iterdir()) == []
 
 

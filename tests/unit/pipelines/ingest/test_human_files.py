@@ -67,20 +67,6 @@ def test_unreadable_human_file_is_refused(tmp_path: Path, spec: str, content: st
         read_human([spec.format(tmp_path)])
 
 
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("people_2_shot_human.jsonl", ""),
-        ("form.json", '{"benchmark": "mate", "kind": "predictions", "rows": []}'),
-        ("answers.csv", "example_id,task,setting,evaluator,prediction\n"),
-    ],
-)
-def test_human_file_without_rows_is_refused_in_every_form(tmp_path: Path, name: str, content: str) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UsageError, match=f"{name} .mate predictions.: contains no rows; fill it in, or leave it out"):
-        read_human([f"mate={tmp_path}"])
-
-
 def test_field_that_is_too_long_costs_its_row(tmp_path: Path, data: Store, caplog: pytest.LogCaptureFixture) -> None:
     rows = ["row 0,ann,entailment", f"row 1,{'x' * 140_000},entailment", "row 2,ann,contradiction"]
     (tmp_path / "f.csv").write_text("\n".join(["id,annotator,label", *rows, ""]))
@@ -115,20 +101,25 @@ def test_saved_forms_of_one_kind_are_joined(tmp_path: Path, data: Store) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("benchmark", "name", "content", "message"),
     [
-        ("a.json", "{", r"a\.json: not a file that an annotation form saved"),
-        ("a.json", form("ann", "x", rows=[{"id": 3}]), r"annotation form saved: rows\.0\.id: must be text, not 3"),
-        ("a.json", form("ann", "x", kind="choices"), "holds choices of vflute, and was given for vflute"),
-        ("a.json", form("ann", "x", benchmark="maia"), "holds labels of maia, and was given for vflute"),
-        ("a.jsonl", "{}",
+        ("vflute", "a.json", "{", r"a\.json: not a file that an annotation form saved"),
+        ("vflute", "a.json", form("ann", "x", rows=[{"id": 3}]), r"form saved: rows\.0\.id: must be text, not 3"),
+        ("vflute", "a.json", form("ann", "x", kind="choices"), "holds choices of vflute, and was given for vflute"),
+        ("vflute", "a.json", form("ann", "x", benchmark="maia"), "holds labels of maia, and was given for vflute"),
+        ("vflute", "a.jsonl", "{}",
          r"a\.jsonl: JSON Lines with people's answers are supported for MATE only; give a.jsonl as CSV"),
+        *(("mate", name, content, f"{name} .mate predictions.: contains no rows; fill it in, or leave it out")
+          for name, content in (
+              ("people_2_shot_human.jsonl", ""),
+              ("form.json", '{"benchmark": "mate", "kind": "predictions", "rows": []}'),
+              ("answers.csv", "example_id,task,setting,evaluator,prediction\n"))),
     ],
 )  # fmt: skip
-def test_unusable_form_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_unusable_form_is_refused(tmp_path: Path, benchmark: str, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(UsageError, match=message):
-        read_human([f"vflute={tmp_path}"])
+        read_human([f"{benchmark}={tmp_path}"])
 
 
 def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:

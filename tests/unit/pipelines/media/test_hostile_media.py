@@ -116,12 +116,21 @@ def test_playlist_does_not_read_other_files(tmp_path: Path) -> None:
                 decoder.decode_file(path, CLIP)
 
 
-def test_playlist_rejects_the_rows_of_its_clip_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"ffconcat version 1.0\nfile '1.mp4'\n", "Matroska"), (None, "more than the limit")],
+    ids=["playlist", "oversized"],
+)
+def test_a_clip_that_is_none_rejects_its_own_rows_only(tmp_path: Path, content: bytes | None, reason: str) -> None:
     source = write_source(tmp_path / "source")
-    (source / "videos" / "2.mp4").write_bytes(b"ffconcat version 1.0\nfile '1.mp4'\n")
+    clip = source / "videos" / "2.mp4"
+    if content is None:
+        sparse(clip, source_folder.MAX_FILE_BYTES + 1)
+    else:
+        clip.write_bytes(content)
     result = ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
     assert result.manifest.samples == 24
-    assert {(row.item.split("/")[0], "Matroska" in row.reason) for row in result.rejections} == {("video2", True)}
+    assert {(row.item.split("/")[0], reason in row.reason) for row in result.rejections} == {("video2", True)}
 
 
 @pytest.mark.parametrize(
@@ -162,16 +171,6 @@ def test_endless_device_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "x.json").symlink_to("/dev/zero")
     with pytest.raises(StoreError, match="it is a device, not a regular file"):
         Store(str(tmp_path)).get("x.json", max_bytes=1000)
-
-
-def test_oversized_clip_rejects_its_own_rows_only(tmp_path: Path) -> None:
-    source = write_source(tmp_path / "source")
-    sparse(source / "videos" / "2.mp4", source_folder.MAX_FILE_BYTES + 1)
-    result = ingest_benchmark(benchmark("maia"), Folder(str(source)), Store(str(tmp_path / "data")))
-    assert result.manifest.samples == 24
-    assert {(row.item.split("/")[0], "more than the limit" in row.reason) for row in result.rejections} == {
-        ("video2", True)
-    }
 
 
 def write_parquet_bomb(path: Path, rows: int, size: int) -> None:

@@ -31,11 +31,6 @@ def test_f1_at_k_matches_golden_rows(row: dict[str, Any]) -> None:
     assert macro_f1(row["gold"], answers) == pytest.approx(row["expected"], abs=5e-5)
 
 
-@pytest.mark.parametrize("row", golden("macro_f1"), ids=row_name)
-def test_macro_f1_matches_golden_rows(row: dict[str, Any]) -> None:
-    assert macro_f1(row["gold"], row["answers"]) == pytest.approx(row["expected"], abs=5e-5)
-
-
 @pytest.mark.parametrize("row", golden("precision_recall"), ids=row_name)
 def test_precision_recall_matches_golden_rows(row: dict[str, Any]) -> None:
     summary = f1.precision_recall(row["adequate"], row["scores"])

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from nltk.translate.meteor_score import meteor_score
 
 from pipelines.metrics import meteor
-from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 DATA = {
     # offset, lexicographer file, part of speech, lemmas; the offset is the line's place in the file.
@@ -46,12 +45,6 @@ def wordnet_directory(tmp_path: Path) -> Iterator[Path]:
     before = list(nltk.data.path)
     yield tmp_path
     nltk.data.path[:] = before
-
-
-@pytest.mark.parametrize("row", golden("bleu4_meteor"), ids=row_name)
-def test_english_meteor_matches_golden_rows(row: dict[str, Any]) -> None:
-    scores = meteor.meteor_english([row["candidate"]], [[row["reference"]]])
-    assert scores == [pytest.approx(row["meteor"], abs=5e-5)]
 
 
 @given(

@@ -45,25 +45,17 @@ def test_one_plan_serves_all_models(maia_data: str, out: Store, monkeypatch: pyt
     assert sum(path.endswith(".json") for path in files(out)) == 1
 
 
-@pytest.mark.parametrize("damage", ["missing part", "damaged index"])
+@pytest.mark.parametrize("damage", ["missing part", "damaged part", "damaged index"])
 def test_incomplete_plan_is_written_again(out: Store, dataset: Dataset, target: ModelTarget, damage: str) -> None:
     PlanStore(out).write(dataset, target.prompts)
     before = files(out)
-    path = next(path for path in before if path.endswith(".parquet" if damage == "missing part" else ".json"))
+    path = next(path for path in before if path.endswith(".json" if damage == "damaged index" else ".parquet"))
     if damage == "missing part":
         out.delete(path)
     else:
-        out.put(path, before[path][:50])
-    PlanStore(out).open(dataset, target.prompts)
-    assert files(out) == before
-
-
-def test_planning_replaces_a_damaged_part(out: Store, dataset: Dataset, target: ModelTarget) -> None:
-    PlanStore(out).write(dataset, target.prompts)
-    before = files(out)
-    path = next(path for path in before if path.endswith(".parquet"))
-    out.put(path, before[path][:-20])
-    PlanStore(out).write(dataset, target.prompts)
+        out.put(path, before[path][:-20])
+    write = PlanStore(out).write if damage == "damaged part" else PlanStore(out).open
+    write(dataset, target.prompts)
     assert files(out) == before
 
 
