@@ -13,6 +13,7 @@ import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -28,6 +29,8 @@ from pipelines.media.video_containers import detect_container
 from pipelines.storage.backend import is_remote
 from pipelines.storage.store import Store
 
+_STARTERS: dict[int, ThreadPoolExecutor] = {}
+"""The thread that starts decoders, by process: Linux kills a child when the thread that started it ends."""
 MAX_IMAGE_PIXELS = 120_000_000  # 360 MB of RGB; more is a decompression bomb or a mistake
 
 
@@ -148,7 +151,7 @@ class Decoder:
 
     def _running_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
-            self._child = _start_child()
+            self._child = _STARTERS.setdefault(os.getpid(), ThreadPoolExecutor(1)).submit(_start_child).result()
             self._finalizer = weakref.finalize(self, _stop_child, self._child)  # for owners that never call `close`
         return self._child
 
