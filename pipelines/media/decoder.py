@@ -150,7 +150,7 @@ class Decoder:
 
     def _running_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
-            self._child = _starter().submit(_start_child).result()
+            self._child = _starter(os.getpid()).submit(_start_child).result()
             self._finalizer = weakref.finalize(self, _stop_child, self._child)  # for owners that never call `close`
         return self._child
 
@@ -226,8 +226,8 @@ def _container(path: Path) -> str:
 
 
 @functools.cache
-def _starter() -> ThreadPoolExecutor:
-    """Return a thread that lasts as long as the process: Linux takes the end of the starting thread for its death."""
+def _starter(process: int) -> ThreadPoolExecutor:  # noqa: ARG001  a fork has none of its parent's threads
+    """Return a thread that lasts as long as the process: Linux ends a child when the thread that started it ends."""
     return ThreadPoolExecutor(1, thread_name_prefix="decoders")
 
 
