@@ -7,7 +7,7 @@ from models.checkpoints.installed_transformers import transformers_classes, tran
 from models.checkpoints.problems import checkpoint_problem
 from models.environment import secret
 from models.errors import MissingSecretError, ShellSettingError
-from models.fingerprint import is_of_hub, is_plain_path
+from models.fingerprint import comes_from_hub, is_plain_path
 from models.guards.redaction import Redactor
 from models.shell.connections import check_hub_settings, http_options, hub_problem
 from models.spec import ModelSpec, TransformersEntry
@@ -45,7 +45,7 @@ def _check_shell(spec: ModelSpec) -> None:
                 )
     elif spec.runs_locally:
         check_hub_settings()
-        if is_of_hub(spec) and (problem := hub_problem()):
+        if comes_from_hub(spec) and (problem := hub_problem()):
             raise ShellSettingError(problem)
 
 

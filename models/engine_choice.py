@@ -30,12 +30,12 @@ def choose_engine(spec: ModelSpec) -> ModelSpec:
 
 def repeated_prefix_reason(spec: ModelSpec) -> str:
     """Return why an entry's engine computes a clip or picture again with every question; '' where it does so once."""
-    of_family = family(spec.architecture)
+    model_family = family(spec.architecture)
     if not spec.share_prefix:
         return "share_prefix is false"
     if spec.engine == "transformers":
-        return of_family.unshared_reason
-    if spec.engine == "vllm" and of_family.has_states:
+        return model_family.unshared_reason
+    if spec.engine == "vllm" and model_family.has_states:
         return f"vllm keeps no state of {spec.architecture} at the end of a clip or picture"
     return ""
 
@@ -90,11 +90,11 @@ def _wrong_device(spec: ModelSpec) -> str:
 
 def _cpu_limits(spec: ModelSpec) -> dict[str, bool]:
     """Return what the CPU build alone does not compute, or not as trained, and whether the entry needs it."""
-    of_family = family(spec.architecture)
-    rounds_otherwise = of_family.bfloat16_on_cpus and spec.dtype in ("float16", "float32")
+    model_family = family(spec.architecture)
+    rounds_otherwise = model_family.bfloat16_on_cpus and spec.dtype in ("float16", "float32")
     limits = {
         f"linear attention in {spec.dtype} on CPUs": rounds_otherwise,
-        f"pictures for {spec.architecture} on CPUs": of_family.sees_pictures_whole,
+        f"pictures for {spec.architecture} on CPUs": model_family.sees_pictures_whole,
     }
     return limits if _is_cpu_build() else {}
 

@@ -15,7 +15,7 @@ ENCRYPTED_ENV = "VLMSWEEP_SEALED"  # variable of a job that holds its other vari
 
 _PASSED_NAMES = frozenset({"PATH", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "TZ", "OMP_NUM_THREADS"})
 _PASSED_PREFIXES = ("LC_", "PYTHON")
-_OF_CONNECTIONS = re.compile(
+_CONNECTION_VARIABLES = re.compile(
     r"(?i:(http|https|all|no)_proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL|AWS)_CA_BUNDLE|HF_HUB_(ETAG|DOWNLOAD)_TIMEOUT"
     r"|AWS_WEB_IDENTITY_TOKEN_FILE"
 )
@@ -84,7 +84,7 @@ def object_store_address() -> tuple[str, str | None]:
 
 def connection_variables() -> dict[str, str]:
     """Return the variables by which clients find proxies, certificates and the hub, unchanged."""
-    return {name: value for name, value in os.environ.items() if _OF_CONNECTIONS.fullmatch(name)}
+    return {name: value for name, value in os.environ.items() if _CONNECTION_VARIABLES.fullmatch(name)}
 
 
 def hub_is_offline() -> bool:

@@ -74,10 +74,10 @@ def is_plain_path(name: str) -> bool:
 
 def is_unpinned(spec: ModelSpec) -> bool:
     """Return whether these weights may change: a hub id without a commit."""
-    return is_of_hub(spec) and (spec.revision in (None, "main") or spec.revision.startswith("refs/"))
+    return comes_from_hub(spec) and (spec.revision in (None, "main") or spec.revision.startswith("refs/"))
 
 
-def is_of_hub(spec: ModelSpec) -> bool:
+def comes_from_hub(spec: ModelSpec) -> bool:
     """Return whether `model` can only be an id of the hub: no folder, file or `s3://` address."""
     is_local_name = spec.model.startswith("s3://") or is_plain_path(spec.model)
     return spec.runs_locally and not is_local_name and local_weights(spec) is None

@@ -70,7 +70,7 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _of_engine(cls, values: Any, handler: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
+    def _build_for_engine(cls, values: Any, handler: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
         entry = entry_class(cls, values)
         return handler(values) if entry is cls else entry.model_validate(values)
 

@@ -101,7 +101,7 @@ def translate_ray_error(error: Exception) -> Exception:
     if (
         isinstance(cause, (UserCodeException, UnserializableException))
         or is_bug_in_init
-        or not _is_of_ray(cause, RayError)
+        or not _is_ray_error(cause, RayError)
     ):
         return InternalError(str(error).strip())
     first_line = str(cause).strip().partition("\n")[0]
@@ -110,5 +110,5 @@ def translate_ray_error(error: Exception) -> Exception:
     )
 
 
-def _is_of_ray(error: BaseException, ray_error: type[BaseException]) -> bool:
+def _is_ray_error(error: BaseException, ray_error: type[BaseException]) -> bool:
     return isinstance(error, ray_error) or type(error).__module__ == "ray.data.exceptions"

@@ -29,16 +29,13 @@ def audit_paper(paper: Paper) -> list[Finding]:
     """
     findings = [*_ranges(paper), *repeated_labels(paper)]
     findings += [
-        finding
-        for kind, check in _CELL_CHECKS.items()
-        for rule in paper.of_kind(kind)
-        for finding in check(paper, rule)
+        finding for kind, check in _CELL_CHECKS.items() for rule in paper.select(kind) for finding in check(paper, rule)
     ]
     faulty = {(finding.table, *(getattr(finding, name) for name in DIMENSIONS)) for finding in findings}
     cells = replace(paper.cells, faulty=frozenset(faulty))
     paper = replace(paper, cells=cells)
     findings += [
-        finding for kind, check in _CHECKS.items() for rule in paper.of_kind(kind) for finding in check(paper, rule)
+        finding for kind, check in _CHECKS.items() for rule in paper.select(kind) for finding in check(paper, rule)
     ]
     return list(dict.fromkeys([*findings, *copied_lines(paper), *differing_repeats(paper)]))
 
@@ -117,7 +114,7 @@ def _changes(paper: Paper, rule: Change) -> Iterator[Finding]:
 
 def _unrounded(paper: Paper, cell: Cell) -> Range:
     """Return a percentage as its count gives it, where that is printed and agrees; else what its rounding leaves."""
-    for rule in paper.of_kind(Share):
+    for rule in paper.select(Share):
         share = _share(paper, cell, rule)
         if share is not None and cell.range.meets(share):
             return share
@@ -196,8 +193,8 @@ def _fact_models(paper: Paper, rule: FactModels) -> Iterator[Finding]:
 
 def _ranges(paper: Paper) -> Iterator[Finding]:
     """Check that fractions are of 0 to 1, changes and coefficients of -1 to 1, counts and all others not negative."""
-    changes = {rule.metric for rule in paper.of_kind(Change)}
-    unbounded = {name for rule in paper.of_kind(Unbounded) for name in rule.metrics}
+    changes = {rule.metric for rule in paper.select(Change)}
+    unbounded = {name for rule in paper.select(Unbounded) for name in rule.metrics}
     for cell in paper.cells.cells:
         metric, unit = cell.row.metric, cell.row.unit
         low = -1 if metric in changes or (not unit and metric not in unbounded) else 0
@@ -225,7 +222,7 @@ _SECOND: Final = " (2nd row)"  # what the file adds to a label that a table prin
 
 def copied_lines(paper: Paper) -> Iterator[Finding]:
     """Compare the lines of a table for runs of equal numbers: of a model in two settings, or of two models in one."""
-    changes = {rule.metric for rule in paper.of_kind(Change)}
+    changes = {rule.metric for rule in paper.select(Change)}
     lines = [
         (head, [cell for cell in line if cell.row.metric not in changes and not paper.cells.is_common(cell)])
         for head, line in paper.cells.lines()

@@ -42,6 +42,6 @@ class Paper:
             **{"paper": self.name, "rule": rule, "printed": cell.text, "expected": expected, **texts, **changes}
         )
 
-    def of_kind(self, kind: type[Any]) -> Iterator[Any]:
+    def select(self, kind: type[Any]) -> Iterator[Any]:
         """Yield the rules of one kind."""
         yield from (rule for rule in self.rules if isinstance(rule, kind))

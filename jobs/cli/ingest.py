@@ -52,8 +52,8 @@ def ingest(
     if benchmark == "table":
         refuse({"column-map": column_map}, "a table takes --columns FILE.yaml, which may say more")
     else:
-        of_tables = {"as": name, "kind": kind, "columns": columns, "split": split}
-        refuse(of_tables, f"only of `ingest table`; {benchmark} has a form of its own")
+        table_options = {"as": name, "kind": kind, "columns": columns, "split": split}
+        refuse(table_options, f"only of `ingest table`; {benchmark} has a form of its own")
     with Progress(quiet=json) as progress:
         progress.phase(f"ingest {name or benchmark}", 0)
 

@@ -48,9 +48,9 @@ def _standings(result: SweepResult, spec: RunSpec) -> Iterator[Standing]:
     for name in spec.benchmarks:
         numbers = [row for row in result.metrics if row.benchmark == name]
         yield standing_of(benchmark(name), numbers, baselines)
-        of_learned = [row for row in numbers if (name, row.task, row.setting) == LEARNED]
-        if of_learned:
-            yield standing_of(benchmark(name), of_learned, baselines)
+        learned_rows = [row for row in numbers if (name, row.task, row.setting) == LEARNED]
+        if learned_rows:
+            yield standing_of(benchmark(name), learned_rows, baselines)
 
 
 def _row(at: Standing) -> list[Any]:

@@ -102,8 +102,8 @@ def _prompt_set(spec: RunSpec, plan: ModelPlan) -> dict[str, str]:
     """Return the set of prompts of a plan where a benchmark is asked in named sets, and of several captioners whose."""
     name = plan.prompts.benchmark_name
     sets = spec.versions_by_set(name) if name in spec.prompt_sets else {}
-    of_set = (chosen for chosen, versions in sets.items() if versions == plan.prompts.prompt_versions)
-    prompts = plan.prompts.stress or next(of_set, "")
+    matching_sets = (chosen for chosen, versions in sets.items() if versions == plan.prompts.prompt_versions)
+    prompts = plan.prompts.stress or next(matching_sets, "")
     captioner = plan.prompts.captioner_name if len(spec.captioners) > 1 and plan.prompts.has_captions else ""
     return {**({"prompts": prompts} if prompts else {}), **({"captioner": captioner} if captioner else {})}
 
@@ -276,11 +276,11 @@ def schedule_summary(spec: RunSpec, plans: Mapping[str, Sequence[ModelPlan]]) ->
         if any(plan.units for plan in model_plans)
     ]
     result = schedule(workloads, fleet, spec.cost_limit)
-    rows = [_of_replicas(row, spec.models[row["model"]]) for row in result["models"]]
+    rows = [_replica_row(row, spec.models[row["model"]]) for row in result["models"]]
     return {"gpus": fleet.gpus, "on": description, **result, "models": rows}
 
 
-def _of_replicas(row: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
+def _replica_row(row: dict[str, Any], spec: ModelSpec) -> dict[str, Any]:
     """Return a model's row for its replicas: a schedule counts those that share a GPU as one."""
     per_gpu = spec.replicas_per_gpu
     return row if per_gpu == 1 else {**row, "gpus_a_replica": spec.replica_gpus, "loads": row["loads"] * per_gpu}

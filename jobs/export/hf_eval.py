@@ -47,8 +47,8 @@ def export_hf_eval(
         date = datetime.fromisoformat(run.run.updated).date().isoformat()
         path = folder / "models" / portable_name(safe_model(entry.model)) / ".eval_results" / name
         paths[path] = [_result(definition, number, dataset, date) for number in numbers]
-        of_benchmark = folder / "datasets" / portable_name(entry.benchmark) / "eval.yaml"
-        paths.setdefault(of_benchmark, _benchmark(run, entry))
+        benchmark_file = folder / "datasets" / portable_name(entry.benchmark) / "eval.yaml"
+        paths.setdefault(benchmark_file, _benchmark(run, entry))
     if not paths:
         raise UsageError(
             "no number to export: each needs a report (`vlmsweep report`), a model that is no baseline and a benchmark "

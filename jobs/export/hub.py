@@ -156,6 +156,6 @@ def _models(entries: Iterable[ManifestEntry]) -> Iterator[tuple[str, ...]]:
     by_model: dict[str, list[ManifestEntry]] = {}
     for entry in entries:
         by_model.setdefault(entry.model, []).append(entry)
-    for model, of_model in by_model.items():
-        revision = str(of_model[0].target.fingerprint.get("revision") or "")
-        yield model, hub_model(of_model[0]), revision, ", ".join(entry.benchmark for entry in of_model)
+    for model, model_entries in by_model.items():
+        revision = str(model_entries[0].target.fingerprint.get("revision") or "")
+        yield model, hub_model(model_entries[0]), revision, ", ".join(entry.benchmark for entry in model_entries)

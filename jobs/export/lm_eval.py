@@ -110,14 +110,14 @@ def _arguments(prompts: Sequence[str], scored_texts: Sequence[str], generation: 
 
 def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping[str, int]) -> dict[str, Any]:
     rows = [row for entry in entries for row in run.metrics_of(entry)]
-    of_task = {
+    task_benchmarks = {
         _task_name(entry.benchmark, cell.task, cell.setting): entry.benchmark
         for entry in entries
         for cell in entry.prompts.task_settings
     }
-    of_task |= {_task_name(row.benchmark, row.task, row.setting): row.benchmark for row in rows}
+    task_benchmarks |= {_task_name(row.benchmark, row.task, row.setting): row.benchmark for row in rows}
     names = dict.fromkeys([*counts, *(_task_name(row.benchmark, row.task, row.setting) for row in rows)])
-    benchmarks = {name: benchmark(of_task[name]) for name in names}
+    benchmarks = {name: benchmark(task_benchmarks[name]) for name in names}
     fingerprint = entries[0].target.fingerprint
     return {
         "results": {name: {"alias": name, **_metrics(rows, name)} for name in names},

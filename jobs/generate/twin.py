@@ -46,10 +46,10 @@ class Parameters:
         scene = parse_scene(sample.data["scene"])
         pairs, settings = {}, set()
         for kind, tasks in FILE_KINDS.items():
-            of_kind = [row for (task, _), row in rows.items() if task in tasks]
-            settings |= {(kind, row["setting"]) for row in of_kind}
-            if of_kind:
-                question = question_of(max(of_kind, key=lambda row: (row["setting"] != COT, row["setting"])))
+            kind_rows = [row for (task, _), row in rows.items() if task in tasks]
+            settings |= {(kind, row["setting"]) for row in kind_rows}
+            if kind_rows:
+                question = question_of(max(kind_rows, key=lambda row: (row["setting"] != COT, row["setting"])))
                 links = linking(scene, question.object_index(scene), question.hidden).k
                 pair = (question.target_attribute, question.pointer_attribute)
                 pairs[kind] = (question.task, pair, links)

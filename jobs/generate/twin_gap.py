@@ -68,8 +68,10 @@ def measure_twin(out: Store, twin: Store) -> TwinRecord:
     Raises UsageError where an output has no MATE, the second the same or no generated scenes, or they share no answers.
     """
     published, fresh = (_entries(store) for store in (out, twin))
-    fingerprint, of_twin = (next(iter(side.values())).prompts.dataset_fingerprint for side in (published, fresh))
-    if fingerprint == of_twin:
+    fingerprint, fresh_fingerprint = (
+        next(iter(side.values())).prompts.dataset_fingerprint for side in (published, fresh)
+    )
+    if fingerprint == fresh_fingerprint:
         raise UsageError(f"{twin.uri} asks about the scenes of {out.uri}; name a run on their twin second")
     gaps: list[Gap] = []
     shared: Mapping[str, tuple[int, int]] = {}
@@ -106,7 +108,7 @@ def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[G
     """Yield the gap of each task, and of the means over two, in each setting that both have."""
     definition = benchmark(_BENCHMARK)
     tasks = {**{task: (task,) for task in definition.tasks}, **definition.derived_tasks}
-    settings = dict.fromkeys(setting for of_task in definition.tasks.values() for setting in of_task)
+    settings = dict.fromkeys(setting for task_settings in definition.tasks.values() for setting in task_settings)
     is_paired = bool({*published["sample_id"]} & {*twin["sample_id"]})
     sides = [
         {(str(task), str(setting)): rows for (task, setting), rows in frame.groupby(["task", "setting"])}

@@ -31,7 +31,7 @@ def leaderboard(
 ) -> None:
     """Join the headline metrics of outputs with the published ones: one sortable page without network, and CSV."""
     from jobs.leaderboard.create import join_outputs, write_leaderboard
-    from jobs.leaderboard.rows import OF_OTHERS
+    from jobs.leaderboard.rows import EXTERNAL_ORIGINS
     from pipelines.benchmarks import benchmark_names
     from pipelines.plan.run_manifest import load_existing_runs
     from pipelines.plan.selection import check_names
@@ -45,10 +45,10 @@ def leaderboard(
         joined = join_outputs(out, chosen, allow_mixed=allow_mixed, reported=eee or ())
         page, table = write_leaderboard(joined, Store(to))
     origins = Counter(
-        row.origin if row.origin in OF_OTHERS else "measured" for row in joined.rows if row.origin != "chance"
+        row.origin if row.origin in EXTERNAL_ORIGINS else "measured" for row in joined.rows if row.origin != "chance"
     )
     conflicts = [str(conflict) for conflict in joined.conflicts]
-    rows = {name: origins[name] for name in ("measured", *OF_OTHERS)}
+    rows = {name: origins[name] for name in ("measured", *EXTERNAL_ORIGINS)}
     result = {"page": page, "csv": table, "rows": rows, "conflicts": conflicts}
     others = f", {origins['reported']:,} reported by others" if eee else ""
     counts = f"{origins['measured']:,} measured and {origins['published']:,} published rows{others}"

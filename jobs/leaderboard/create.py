@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from jobs.leaderboard.ranks import PairReader, rank_ranges
 from jobs.leaderboard.reported import reported_rows
-from jobs.leaderboard.rows import OF_OTHERS, Board, LeaderboardRow, measured_rows, published_rows, shortened
+from jobs.leaderboard.rows import EXTERNAL_ORIGINS, Board, LeaderboardRow, measured_rows, published_rows, shortened
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
@@ -80,8 +80,8 @@ def join_outputs(
     ]
     ranked = _with_ranks(noted, {row.board for row, mark in zip(measured, marks, strict=True) if mark})
     chance = [row for row in rows if row.origin == "chance"]
-    of_others = [*chance, *published_rows(measured), *reported_rows(reported, measured)]
-    return Leaderboard(tuple(_ordered([*ranked, *of_others])), tuple(conflicts))
+    other_rows = [*chance, *published_rows(measured), *reported_rows(reported, measured)]
+    return Leaderboard(tuple(_ordered([*ranked, *other_rows])), tuple(conflicts))
 
 
 def write_leaderboard(leaderboard: Leaderboard, to: Store) -> list[str]:
@@ -157,7 +157,7 @@ def leaderboard_page(rows: Sequence[LeaderboardRow], conflicts: Iterable[Conflic
             parts=[_part(name, [row for row in rows if row.board[0] == name]) for name in names],
             has_reported=any(row.origin == "reported" for row in rows),
             outputs=list(
-                dict.fromkeys(row.source for row in rows if row.origin not in OF_OTHERS and row.n is not None)
+                dict.fromkeys(row.source for row in rows if row.origin not in EXTERNAL_ORIGINS and row.n is not None)
             ),
         )
     )
@@ -218,10 +218,10 @@ def leaderboard_files(outs: Sequence[str], benchmarks: Sequence[str]) -> dict[st
 def find_conflicts(rows: Iterable[LeaderboardRow]) -> list[Conflict]:
     """Return in what the rows of one table differ, once for each benchmark and kind."""
     differing: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for of_board in _by_board(rows).values():
-        for kind in _differing_kinds(of_board):
-            values = differing.setdefault((of_board[0].board[0], kind), {})
-            for row in of_board:
+    for board_rows in _by_board(rows).values():
+        for kind in _differing_kinds(board_rows):
+            values = differing.setdefault((board_rows[0].board[0], kind), {})
+            for row in board_rows:
                 if kind in row.conditions:
                     values.setdefault(row.conditions[kind], []).append(f"{row.source} ({row.model})")
     return [
@@ -234,7 +234,7 @@ def find_conflicts(rows: Iterable[LeaderboardRow]) -> list[Conflict]:
 
 def conflict_notes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, ...]]:
     """Return for each row its own values of the conditions in which its table differs."""
-    differing = {board: _differing_kinds(of_board) for board, of_board in _by_board(rows).items()}
+    differing = {board: _differing_kinds(board_rows) for board, board_rows in _by_board(rows).items()}
     return [
         tuple(f"{kind} {row.conditions[kind]}" for kind in differing[row.board] if kind in row.conditions)
         for row in rows

@@ -25,7 +25,7 @@ Board: TypeAlias = tuple[str, str, str, str, str]
 Origin: TypeAlias = Literal["measured", "baseline", "people", "chance", "published", "reported"]
 """Only measured rows have a rank. Baselines are models that guess; chance is by arithmetic; others report in files."""
 
-OF_OTHERS: Final = ("published", "reported")
+EXTERNAL_ORIGINS: Final = ("published", "reported")
 _PUBLISHED_PEOPLE: Final = ("Human", "Humans")
 
 
@@ -70,10 +70,10 @@ def measured_rows(out: Store, run: RunManifest, label: str, benchmarks: Sequence
         entries.setdefault(entry.benchmark, {})[entry.model] = entry
     rows = []
     for number in numbers:
-        name, of_benchmark = number.benchmark, entries.get(number.benchmark, {})
-        if of_benchmark and name in (benchmarks or (name,)) and _is_shown(number, benchmark(name), of_benchmark):
+        name, by_model = number.benchmark, entries.get(number.benchmark, {})
+        if by_model and name in (benchmarks or (name,)) and _is_shown(number, benchmark(name), by_model):
             # Numbers that several models make together have no entry of their own; their members agree in conditions.
-            entry = of_benchmark.get(number.model, next(iter(of_benchmark.values())))
+            entry = by_model.get(number.model, next(iter(by_model.values())))
             rows.append(_measured_row(number, entry, out, run, label))
     return [*rows, *_chance_rows(rows, numbers, run, label)]
 
@@ -89,14 +89,14 @@ def _chance_rows(
             held = best.setdefault(row.board, row)
             if sign * (row.value - (held.value or 0.0)) > 0:
                 best[row.board] = row
-    of_benchmark = {
+    by_model = {
         name: References(benchmark(name), [number for number in numbers if number.benchmark == name], run.baselines)
         for name in {board[0] for board in best}
     }
     index = {(number.benchmark, number.model, number.key): number for number in numbers}
     for (name, metric, task, setting, subset), row in best.items():
         number = index[name, row.model, MetricKey(metric, task, setting, subset)]
-        chance = of_benchmark[name].chance(number)
+        chance = by_model[name].chance(number)
         if chance is not None and not chance.baseline:
             yield LeaderboardRow(
                 board=row.board, model="Chance", value=chance.value, unit=row.unit, origin="chance", source=label

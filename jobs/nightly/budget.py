@@ -91,8 +91,8 @@ def plan_due(specs: Sequence[RunSpec], due: Iterable[PairStatus], out: str, budg
         return [PlannedPair(status) for status in ordered]
     estimates: dict[tuple[str, str], Estimate] = {}
     for spec in specs:
-        if of_spec := [status for status in ordered if status.model in spec.models]:
-            estimates |= estimate_pairs(spec, of_spec, out, budget.gpu_hour_usd)
+        if spec_statuses := [status for status in ordered if status.model in spec.models]:
+            estimates |= estimate_pairs(spec, spec_statuses, out, budget.gpu_hour_usd)
     return budget.plan(ordered, estimates)
 
 

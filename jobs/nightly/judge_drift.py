@@ -148,7 +148,7 @@ def measure_drift(
     current = set[str]()
     with run_lock(to) as token:
         elsewhere = replace(context, out=to, lock_token=token)
-        entries = [entry for of_benchmark in judged_entries(context.spec).values() for entry in of_benchmark]
+        entries = [entry for benchmark_entries in judged_entries(context.spec).values() for entry in benchmark_entries]
         judge = JudgeReplies(name=name, spec=spec)
         pools = {(entry.benchmark, entry.model): [*_judged_rows(context, entry, judge)] for entry in entries}
         current |= {question for pool in pools.values() for _, question, _ in pool}
@@ -237,14 +237,14 @@ def _drift(
     """Return what the checks of nights, tonight's last, say of a benchmark and task."""
     import pandas as pd
 
-    of_cell = [[row for row in rows if (row["benchmark"], row["task"]) == cell] for rows in nights]
-    frame = pd.DataFrame(of_cell[-1]).rename(columns={AGAIN: check_value(AGAIN)}).assign(setting="", status="ok")
+    task_rows = [[row for row in rows if (row["benchmark"], row["task"]) == cell] for rows in nights]
+    frame = pd.DataFrame(task_rows[-1]).rename(columns={AGAIN: check_value(AGAIN)}).assign(setting="", status="ok")
     changed = next(metric for metric in check_metrics(frame, [AGAIN]) if metric.metric == CHANGED)
     clusters = frame["cluster"].to_numpy().astype(str)
     before, now = (
         ItemScores.of(clusters, frame[name].to_numpy(np.float64)) for name in ("accepted", check_value(AGAIN))
     )
-    evidence = _evidence(of_cell, numbers)
+    evidence = _evidence(task_rows, numbers)
     return JudgeDrift(
         judge=judge,
         benchmark=cell[0],

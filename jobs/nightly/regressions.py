@@ -182,9 +182,9 @@ def compare_nights(
     items = {key: replace(scores, accumulated=scores.begun()) for key, scores in now.items()}
     unconfirmed = list[Change]()
     for pair in pairs:
-        of_pair, level = pair.compare(night, threshold)
-        changes += of_pair
-        unconfirmed += pair.unconfirmed({change.key for change in of_pair})
+        pair_changes, level = pair.compare(night, threshold)
+        changes += pair_changes
+        unconfirmed += pair.unconfirmed({change.key for change in pair_changes})
         current[level.pair] = level
         if level.night == pair.level.night:
             items |= pair.added
@@ -192,7 +192,7 @@ def compare_nights(
     return Comparison(items=items, changes=changes, levels=levels, unconfirmed=unconfirmed)
 
 
-def _of_pair(items: Items, level: Level) -> Items:
+def _pair_items(items: Items, level: Level) -> Items:
     return {key: scores for key, scores in items.items() if (key.model, key.benchmark) == level.pair}
 
 
@@ -201,7 +201,7 @@ class _PairScores:
 
     def __init__(self, level: Level, now: Items, items_of: Callable[[str], Items]) -> None:
         self.level, self.items_of = level, items_of
-        self.now, self.present = _of_pair(now, level), _of_pair(items_of(level.night), level)
+        self.now, self.present = _pair_items(now, level), _pair_items(items_of(level.night), level)
         latest = items_of(level.latest)
         self.added: dict[CellKey, ItemScores] = {}
         """Tonight's scores with what the nights of the level add up to."""

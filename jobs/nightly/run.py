@@ -138,13 +138,13 @@ class _Night:
         self.result.pairs += [waiting_pair(name, pair.status, pair.why) for pair in planned if pair.is_waiting]
         ready = [pair for pair in planned if not pair.is_waiting]
         for model in dict.fromkeys(pair.status.model for pair in ready):
-            of_model = [pair for pair in ready if pair.status.model == model]
-            seconds = sum(pair.estimate.seconds for pair in of_model if pair.estimate)
+            model_pairs = [pair for pair in ready if pair.status.model == model]
+            seconds = sum(pair.estimate.seconds for pair in model_pairs if pair.estimate)
             if self.budget.allows(time.monotonic() - self._start + seconds, self.result.cost_usd):
-                self._run_model(model, [pair.status for pair in of_model])
+                self._run_model(model, [pair.status for pair in model_pairs])
             else:
                 why = "waits: earlier models took more of the budget than estimated"
-                self.result.pairs += [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in of_model]
+                self.result.pairs += [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in model_pairs]
 
     def check_judge(self) -> None:
         """Measure how far the judge decides otherwise than in the nights that judged what the output holds."""

@@ -13,7 +13,7 @@ from models.errors import ModelError
 from models.guards.regular_files import NotRegularError
 from pipelines.errors import InternalError, PipelineError, UsageError
 from pipelines.logging_context import logs_are_json
-from pipelines.storage.errors import describe, is_of_machine
+from pipelines.storage.errors import describe, is_machine_failure
 
 DONE, USAGE, UNREACHABLE, INTERNAL, INTERRUPTED = 0, 2, 3, InternalError.exit_code, 130
 READER_LEFT = 141
@@ -32,7 +32,7 @@ def report_failure(error: Exception) -> int:
         return _fail(str(error), error.exit_code)
     if isinstance(error, OSError) and (problem := settle_streams()):
         return _fail(f"{STDOUT_PROBLEM}: {problem}", UNREACHABLE)
-    if is_of_machine(error):
+    if is_machine_failure(error):
         return _fail(describe(error), UNREACHABLE)
     if not _is_failure_of_ray(error):
         return _fail_internally(error)

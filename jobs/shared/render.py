@@ -102,10 +102,10 @@ def comparison_text(comparison: Comparison) -> list[str]:
 def show_reproduction(cells: Sequence[ReproductionCell], margin: float, *, as_json: bool) -> None:
     """Print the result of `vlmsweep compare --published`: one line per paper, then its cells."""
     papers = {name: [cell for cell in cells if cell.benchmark == name] for name in sorted({c.benchmark for c in cells})}
-    lines = {name: reproduction_line(of_paper) for name, of_paper in papers.items()}
+    lines = {name: reproduction_line(paper_rows) for name, paper_rows in papers.items()}
     counts = {
-        name: {"result": lines[name], **dict.fromkeys(VERDICTS, 0), **count_verdicts(of_paper)}
-        for name, of_paper in papers.items()
+        name: {"result": lines[name], **dict.fromkeys(VERDICTS, 0), **count_verdicts(paper_rows)}
+        for name, paper_rows in papers.items()
     }
     shown = ["No model of this run has published numbers for what it was run on."]
     if cells:

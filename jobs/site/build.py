@@ -217,8 +217,8 @@ class _Builder:
 
 def _without_places(runs: Sequence[ExportedRun], content: bytes) -> bytes:
     """Return a page without the locations of runs and their data."""
-    of_runs = ((run.out.uri, run.run.sweep.data, *(entry.data for entry in run.entries)) for run in runs)
-    places = {place for of_run in of_runs for place in of_run} - {""}
+    run_places = ((run.out.uri, run.run.sweep.data, *(entry.data for entry in run.entries)) for run in runs)
+    places = {place for named_places in run_places for place in named_places} - {""}
     texts = sorted({form for place in places for form in (place, escape(place))}, key=len, reverse=True)
     # A short one, such as /d, is no part of a tag, a name or a hash.
     hidden = re.compile(rf"(?<![\w/<+=.-])(?:{'|'.join(map(re.escape, texts))})(?![\w+=-])".encode())
@@ -234,8 +234,8 @@ def _mixed(entries: Sequence[ManifestEntry]) -> Iterator[str]:
     fingerprints: dict[str, set[Any]] = {}
     for entry in entries:
         fingerprints.setdefault(entry.benchmark, set()).add(entry.prompts.dataset_fingerprint)
-    for benchmark, of_benchmark in fingerprints.items():
-        if len(of_benchmark) > 1:
+    for benchmark, benchmark_fingerprints in fingerprints.items():
+        if len(benchmark_fingerprints) > 1:
             yield f"{benchmark}: models were asked about different data; a sample stands here once for each."
 
 

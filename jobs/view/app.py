@@ -179,7 +179,7 @@ def _frame(pages: Pages, request: Request) -> Response:
     if not all(number.isascii() and number.isdigit() and len(number) < 7 for number in numbers):
         raise HTTPException(404, "no such frame")
     change = request.query_params.get("change", "")
-    if change and not Condition.of_change(change):
+    if change and not Condition.from_change(change):
         raise HTTPException(404, "no such change")
     content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]), change)
     return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})

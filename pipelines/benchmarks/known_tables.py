@@ -42,13 +42,13 @@ class TableDefinition:
 
     def differences(self, other: Self) -> list[str]:
         """Return in which fields two definitions differ that must agree where both stand in one table."""
-        return [name for name in _OF_ALL_ROWS if getattr(self, name) != getattr(other, name)]
+        return [name for name in _SHARED_FIELDS if getattr(self, name) != getattr(other, name)]
 
 
 _KNOWN: Final[dict[str, TableDefinition]] = {}
 
 
-_OF_ALL_ROWS: Final = ("kind", "headline", "published")
+_SHARED_FIELDS: Final = ("kind", "headline", "published")
 """What two definitions of a name must share to stand in one table: its columns, its main column and its other rows."""
 
 

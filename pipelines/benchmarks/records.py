@@ -24,7 +24,7 @@ HUMAN_SPLIT: Final = "human_split"  # and the share of their pairs that disagree
 JUDGE_LABELS_NEEDED: Final = "judge_labels_needed"  # further ones, for the half width that is the category
 JUDGE_AGREEMENT: Final = "judge_agreement"
 """Share of people's labels that the judge's verdict equals; with `_of_people` another person's label."""
-_OF_LABELS: Final = (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, JUDGE_LABELS, JUDGE_LABELS_NEEDED)
+_LABEL_METRICS: Final = (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY, JUDGE_LABELS, JUDGE_LABELS_NEEDED)
 REPEAT: Final = "#"  # between a variant and the number of a repeat, from 1; the first request of a question has none
 _PERSON: Final = "human:"  # prefix of the names of people whose answers are scored like a model's
 
@@ -34,9 +34,9 @@ def is_person(model: str) -> bool:
     return model.startswith(_PERSON)
 
 
-def is_of_labels(metric: str) -> bool:
+def measures_labels(metric: str) -> bool:
     """Return whether a metric says what people's labels do of a judge."""
-    return metric.endswith(CORRECTED) or metric in _OF_LABELS
+    return metric.endswith(CORRECTED) or metric in _LABEL_METRICS
 
 
 def person(name: str) -> str:

@@ -69,12 +69,12 @@ def _in_folder(path: Path, named: LogReader | None) -> list[tuple[LogReader, Pat
             raise UsageError(
                 f"--predictions {path}: over {_MAX_FILES:,} files may be of {tool.name}; give one run's folder"
             )
-        files += [(tool, file) for file in sorted(matches) if file.is_file() and _is_of(tool, file)]
+        files += [(tool, file) for file in sorted(matches) if file.is_file() and _can_read(tool, file)]
     paths = {file for _, file in files}
     return [(tool, file) for tool, file in files if not tool.is_repeated(file, paths)]
 
 
-def _is_of(tool: LogReader, file: Path) -> bool:
+def _can_read(tool: LogReader, file: Path) -> bool:
     """Return whether a file in a folder is a tool's log: a table only where its rows are results."""
     found = recognised(file)
     return (

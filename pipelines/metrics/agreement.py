@@ -24,12 +24,14 @@ def cohen_kappa(a: Sequence[Hashable], b: Sequence[Hashable], counts: Sequence[i
     pairs: Counter[tuple[Hashable, Hashable]] = Counter()
     for first, second, count in zip(a, b, repeat(1) if counts is None else counts, strict=counts is not None):
         pairs[first, second] += count
-    of_a, of_b = Counter[Hashable](), Counter[Hashable]()
+    counts_a, counts_b = Counter[Hashable](), Counter[Hashable]()
     for (first, second), count in pairs.items():
-        of_a[first] += count
-        of_b[second] += count
+        counts_a[first] += count
+        counts_b[second] += count
     total = pairs.total()
-    expected = total * total - sum(of_a[label] * of_b[label] for label in of_a)  # pairs of unequal labels by chance
+    expected = total * total - sum(
+        counts_a[label] * counts_b[label] for label in counts_a
+    )  # pairs of unequal labels by chance
     if not expected:
         return None
     unequal = total - sum(count for (first, second), count in pairs.items() if first == second)

@@ -171,7 +171,7 @@ class _Parts:
         """Sum the terms by cluster, and leave out one cluster at a time."""
         rows_of = [Term(_row_of(term), term.clusters) for term in terms]
         both = sums_by_cluster([*terms, *rows_of])
-        sums, rows = both[: len(terms)], np.array([of_term[:, 0] for of_term in both[len(terms) :]])
+        sums, rows = both[: len(terms)], np.array([term_sums[:, 0] for term_sums in both[len(terms) :]])
         sizes = np.array(
             [
                 by_cluster[:, 1] if term.statistic is ratio else number
@@ -288,8 +288,8 @@ def sums_by_cluster(terms: Sequence[Term]) -> list[FloatArray]:
     names, inverse = np.unique(np.concatenate([term.clusters for term in terms]), return_inverse=True)
     numbers = np.split(inverse.reshape(-1), np.cumsum([len(term.clusters) for term in terms])[:-1])
     sums: list[FloatArray] = [
-        np.array([np.bincount(of_rows, column, len(names)) for column in term.columns.T], dtype=np.float64).T
-        for term, of_rows in zip(terms, numbers, strict=True)
+        np.array([np.bincount(row_numbers, column, len(names)) for column in term.columns.T], dtype=np.float64).T
+        for term, row_numbers in zip(terms, numbers, strict=True)
     ]
     has_rows = np.any([(by_cluster != 0).any(axis=1) for by_cluster in sums], axis=0)
     return [by_cluster[has_rows] for by_cluster in sums]

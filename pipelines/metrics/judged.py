@@ -39,10 +39,10 @@ class Corrected:
         What labels cannot reduce is the variance of the verdicts between clusters.
         """
         verdicts, errors, *_ = self.terms
-        total, of_labels = variance_between(self.terms), variance_between([errors])
-        fixed = max(total - of_labels, 0.0)
+        total, label_variance = variance_between(self.terms), variance_between([errors])
+        fixed = max(total - label_variance, 0.0)
         room = (reach / student_quantile(max(1, len(np.unique(verdicts.clusters)) - 1))) ** 2 - fixed
-        labels = math.ceil(self.labels * of_labels / room) if room > 0 else self.rows + 1
+        labels = math.ceil(self.labels * label_variance / room) if room > 0 else self.rows + 1
         return labels if labels <= self.rows else None
 
 
@@ -72,44 +72,44 @@ def corrected(
     labelled = is_judged & ~np.isnan(labels)
     if len(np.unique(clusters[labelled])) < LEAST_LABELS:
         return None
-    of_labels, given = verdicts[labelled], labels[labelled]
+    paired, given = verdicts[labelled], labels[labelled]
     people, slopes = None, np.zeros(len(given))
     if votes and (people := PeopleErrors.of(np.where(is_judged, votes.split, np.nan), clusters)):
         given, slopes = people.corrected(given, votes.counts[labelled])
     weights = np.ones(len(given)) if strata is None else _weights(strata[is_judged], strata[labelled])
-    weight = _weight(verdicts[is_judged], of_labels, given)
+    weight = _weight(verdicts[is_judged], paired, given)
     first = Term(sums_and_weights(np.where(is_judged, weight * verdicts, verdicts), np.ones(len(verdicts))), clusters)
     share = float(is_judged.mean())
-    errors = Term(sums_and_weights(given - weight * of_labels, weights), clusters[labelled].astype(str), weight=share)
+    errors = Term(sums_and_weights(given - weight * paired, weights), clusters[labelled].astype(str), weight=share)
     pseudo = sums_and_weights(_PSEUDO[:, 0] - weight * _PSEUDO[:, 1], np.full(len(_PSEUDO), PSEUDO_WEIGHT))
     names = np.resize(np.unique(errors.clusters), len(_PSEUDO))  # as clusters of their own they would add freedom
     padded = replace(
         errors, columns=np.vstack([errors.columns, pseudo]), clusters=np.concatenate([errors.clusters, names])
     )
-    of_people = people.term(share * float(np.average(slopes, weights=weights))) if people else None
+    people_term = people.term(share * float(np.average(slopes, weights=weights))) if people else None
     value = sum(term.weight * float(ratio(*term.columns.sum(axis=0))) for term in (first, errors))
-    terms = (replace(first, clusters=clusters.astype(str)), padded, *([of_people] if of_people else []))
+    terms = (replace(first, clusters=clusters.astype(str)), padded, *([people_term] if people_term else []))
     names = np.zeros(len(verdicts)) if strata is None else strata
     draw = LabelDraw.of(verdicts[is_judged], labelled[is_judged], clusters[is_judged], names[is_judged])
     return Corrected(min(max(value, 0.0), 1.0), weight, len(given), int(is_judged.sum()), terms, draw, people)
 
 
-def _weight(verdicts: FloatArray, of_labels: FloatArray, labels: FloatArray) -> float:
+def _weight(verdicts: FloatArray, paired: FloatArray, labels: FloatArray) -> float:
     """Return the weight of least variance: the slope of labels on verdicts, as PPI++ estimates it."""
     unlabelled = len(verdicts) - len(labels)
     spread = float(verdicts.var(ddof=1))
     if not unlabelled or not spread:
         return 0.0
-    slope = float(np.mean((labels - labels.mean()) * (of_labels - of_labels.mean()))) / spread
+    slope = float(np.mean((labels - labels.mean()) * (paired - paired.mean()))) / spread
     return min(max(slope, 0.0), len(verdicts) / unlabelled)
 
 
-def _weights(strata: NDArray[Any], of_labels: NDArray[Any]) -> FloatArray:
+def _weights(strata: NDArray[Any], labelled_strata: NDArray[Any]) -> FloatArray:
     """Return by how much a labelled row counts, 1 on average; 1 each where a stratum has too few."""
     names, rows = np.unique(strata, return_counts=True)
-    places = np.searchsorted(names, of_labels)
+    places = np.searchsorted(names, labelled_strata)
     labels = np.bincount(places, minlength=len(names))
     if labels.min() < LEAST_LABELS:
-        return np.ones(len(of_labels))
+        return np.ones(len(labelled_strata))
     by_stratum: FloatArray = (rows / rows.sum()) / (labels / labels.sum())
     return by_stratum[places]

@@ -71,10 +71,10 @@ class PeopleErrors:
         wrong, slope = (np.zeros(len(labels)) for _ in range(2))
         votes = np.nan_to_num(votes, nan=1.0)
         for count in np.unique(votes):
-            of_count = votes == count
-            wrong[of_count] = self._majority(int(count), self.rate)
-            step = (self._majority(int(count), self.rate + _STEP) - wrong[of_count]) / _STEP
-            slope[of_count] = step
+            has_count = votes == count
+            wrong[has_count] = self._majority(int(count), self.rate)
+            step = (self._majority(int(count), self.rate + _STEP) - wrong[has_count]) / _STEP
+            slope[has_count] = step
         spread = 1 - 2 * wrong
         return (labels - wrong) / spread, slope * (2 * labels - 1) / spread**2
 

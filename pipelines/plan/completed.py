@@ -50,7 +50,7 @@ def ids_of_other_prompt_sets(out: Store, entry: ManifestEntry, path: str) -> set
     return {
         row["request_id"]
         for row in rows
-        if entry.is_of_other_prompt_set(row["prompt_version"] or "", row.get("captioner") or "")
+        if entry.uses_other_prompt_set(row["prompt_version"] or "", row.get("captioner") or "")
     }
 
 

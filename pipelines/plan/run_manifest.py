@@ -120,11 +120,11 @@ class ManifestEntry:
             *(self._for_prompt_set(prompt_set) for prompt_set in self.other_prompt_sets),
         ]
 
-    def is_of_other_prompt_set(self, version: str, captioner: str = "") -> bool:
+    def uses_other_prompt_set(self, version: str, captioner: str = "") -> bool:
         """Return whether a prompt's version, or its caption, belongs to another set of prompts than the target's."""
         if captioner and captioner != self.prompts.captioner_name:
             return True
-        condition = Condition.of_version(version)
+        condition = Condition.from_version(version)
         if condition and str(condition) != self.prompts.stress:
             return True
         version, versions = version.removesuffix("+custom"), self.prompts.prompt_versions

@@ -210,7 +210,7 @@ def _pending_jobs(
     plans: Mapping[str, Sequence[ModelPlan]],
     clips: ClipSharing = NO_CLIPS,
 ) -> dict[str, Job]:
-    jobs = {name: model_job(context, name, models[name], of_model, clips) for name, of_model in plans.items()}
+    jobs = {name: model_job(context, name, models[name], model_plans, clips) for name, model_plans in plans.items()}
     return {name: job for name, job in jobs.items() if job.units}
 
 

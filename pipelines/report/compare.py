@@ -312,7 +312,7 @@ def _samples(entry: ManifestEntry) -> tuple[Mapping[str, Sample], list[str]]:
         return {}, [f"{entry.benchmark}: its metrics that need the data are not tested ({error})"]
 
 
-_OF_FORM = ("format_ok",)
+_FORMAT_METRICS = ("format_ok",)
 
 
 def _differences(
@@ -330,7 +330,7 @@ def _differences(
     for metric, only_one, changed in sorted(compared, key=lambda row: row[0] is not headline):
         cell, content = (metric.task, metric.setting), metric.content
         is_copy = content is not None and (*cell, content) in seen
-        is_untested = headlines_only or metric.is_constant or is_copy or metric.metric in _OF_FORM
+        is_untested = headlines_only or metric.is_constant or is_copy or metric.metric in _FORMAT_METRICS
         if metric is not headline and is_untested:
             continue
         if content is not None:

@@ -76,8 +76,8 @@ class EntryRequests:
                     sample, cell = requests.samples[key.sample_id], (intern(key.task), intern(key.setting))
                     requests.prompts.add((*cell, key.prompt_version))
                     request_id = entry_plan.entry.target.request_id(key)
-                    of_sample = sample.subset, sample.category, sample.cluster
-                    values = request_id, sample.sample_id, *cell, intern(key.variant), *of_sample
+                    sample_values = sample.subset, sample.category, sample.cluster
+                    values = request_id, sample.sample_id, *cell, intern(key.variant), *sample_values
                     for column, value in zip(requests.columns.values(), values, strict=True):
                         column.append(value)
                     # A small fixed sample of the whole set: which answers are shown depends only on their ids.

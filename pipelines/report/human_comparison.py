@@ -193,12 +193,12 @@ def _related_row(row: Measured, metric: str, index: NumberIndex) -> Measured | N
 def _published_lines(level: HumanLevel, published: Sequence[PublishedValue]) -> Iterator[_Line]:
     """Yield the published models of a level: all in the tables with humans, and the best of each setting in others."""
     rows = list(published_values(level, published))
-    of_people = [row for row in rows if row.table in level.tables]
+    human_rows = [row for row in rows if row.table in level.tables]
     best: dict[str, PublishedValue] = {}
     others = [row for row in rows if row.table in level.best_of and not row.doubtful]
     for row in sorted(others, key=lambda row: -(row.value or 0.0)):
         best.setdefault(row.setting, row)
-    for row in (*of_people, *best.values()):
+    for row in (*human_rows, *best.values()):
         same_items = row.table in level.tables
         value = TableValue(value=row.value, n=level.n if same_items else None, note=row.note)
         yield _Line(

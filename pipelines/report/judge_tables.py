@@ -53,16 +53,16 @@ def judge_tables(
     `results` has their agreement, `by_judge` the metrics by each; `models` are the specs of `run.json` by name.
     """
     judges = list(by_judge)
-    of_labels = [
+    label_table = [
         table for table in (_corrections(results, definition), _replacement(results), _checks(results)) if table.rows
     ]
     if len(judges) < 2:
-        return of_labels
+        return label_table
     families = {name: families_of(name, models.get(name, {})) for name in (*judges, *results.models())}
     related = {(judge, model) for judge in judges for model in families if families[judge] & families[model]}
     rows = list(_rows([by_judge[judge] for judge in judges], definition))
     return [
-        *of_labels,
+        *label_table,
         _by_judge(results.benchmark, judges, rows, related),
         _agreement(results, judges),
         _preference(results.benchmark, judges, rows, related),
@@ -76,14 +76,14 @@ def _corrections(results: Results, definition: BenchmarkDefinition) -> Table:
         name = key.metric.removesuffix(CORRECTED)
         if name == key.metric or name not in definition.judged_metrics or key.category != definition.whole_category:
             continue
-        of_judge = key._replace(category="")
-        needed = of_judge._replace(metric=JUDGE_LABELS_NEEDED, category=f"{_REACH:g}")
+        judge_key = key._replace(category="")
+        needed = judge_key._replace(metric=JUDGE_LABELS_NEEDED, category=f"{_REACH:g}")
         cells = (
             with_interval(results.find(key._replace(metric=name))),
             with_interval(number),
-            count_of(results.find(of_judge._replace(metric=JUDGE_LABELS))),
+            count_of(results.find(judge_key._replace(metric=JUDGE_LABELS))),
             *(
-                with_interval(results.find(of_judge._replace(metric=of)))
+                with_interval(results.find(judge_key._replace(metric=of)))
                 for of in (JUDGE_SENSITIVITY, JUDGE_SPECIFICITY)
             ),
             _NOT_EVEN if (more := count_of(results.find(needed))) is None else more,

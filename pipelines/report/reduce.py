@@ -53,9 +53,9 @@ def reduce_entry(
     frame = definition.human.with_labels(asked_rows(rows), files, entry.model)
     judged = metrics_by_judge(frame, requests.samples, definition.reduce, definition.judged_metrics)
     by_judge = {MetricSource(judge=judge): metrics for judge, metrics in judged.items()}
-    of_judges = [*judge_agreement(frame), *check_metrics(frame)]
+    judge_metrics = [*judge_agreement(frame), *check_metrics(frame)]
     every = without_verdicts(frame)
-    metrics = definition.reduce(every, requests.samples) + of_judges + _cleaned_replies(every)
+    metrics = definition.reduce(every, requests.samples) + judge_metrics + _cleaned_replies(every)
     metrics = with_stop(metrics, entry.stop) if entry.stop else metrics
     frame = first_repeats(every)
     verdicts = compared_verdicts(out, entry, frame)
@@ -78,8 +78,8 @@ def reduce_entry(
     return EntryResults(
         metrics=[
             Measured.of(entry.benchmark, entry.model, metric, source)
-            for source, of_source in {TABLES: metrics, **by_judge}.items()
-            for metric in of_source
+            for source, source_metrics in {TABLES: metrics, **by_judge}.items()
+            for metric in source_metrics
         ],
         counts=counts_of(entry, rows, out, scores),
         answers=[*examples(entry, rows, requests.example_texts, outputs, names.label), *others.answers],
@@ -237,8 +237,8 @@ def _frames(group: Sequence[PlannedEntry], out: Store) -> tuple[dict[str, pd.Dat
     frames: dict[str, pd.DataFrame] = {}
     samples: dict[str, Sample] = {}
     for planned in group:
-        frames[planned.entry.model], of_entry = _frame(planned, out)
-        samples |= of_entry
+        frames[planned.entry.model], entry_samples = _frame(planned, out)
+        samples |= entry_samples
     return frames, samples
 
 

@@ -81,10 +81,10 @@ class References:
         pooled = self._index.get((POOLED, row.key))
         value = pooled if pooled is not None and len(persons) > 1 else persons[0] if len(persons) == 1 else None
         if value is not None:
-            return self._of_run(row, value, persons)
+            return self._from_run(row, value, persons)
         return next((self._published(row, level) for level in self.levels(row) if level.value is not None), None)
 
-    def _of_run(self, row: Measured, value: Measured, persons: Sequence[Measured]) -> People:
+    def _from_run(self, row: Measured, value: Measured, persons: Sequence[Measured]) -> People:
         key = row.key._replace(subset=SAME_ITEMS)
         model = self._index.get((row.model, key))
         human = self._index.get((row.model, key._replace(metric=human_metric(row.metric))))
@@ -121,13 +121,13 @@ def chance_on_rows(
         metric: our metric that holds chance; '' for that of the levels.
         names: of the number's metric in levels; empty for its own.
     """
-    of_measure = [level for level in levels if _is_measure(level, row, names or {row.metric})]
-    for name in dict.fromkeys(filter(None, (metric, *(level.chance_metric for level in of_measure)))):
+    measure_levels = [level for level in levels if _is_measure(level, row, names or {row.metric})]
+    for name in dict.fromkeys(filter(None, (metric, *(level.chance_metric for level in measure_levels)))):
         key = row.key._replace(metric=name)
         chance = index.get((row.model, key))
         if chance is not None and chance.value is not None:
             return chance.value
-    return next((level.chance for level in of_measure if level.chance is not None), None)
+    return next((level.chance for level in measure_levels if level.chance is not None), None)
 
 
 def _is_measure(level: HumanLevel, row: Measured, names: Collection[str]) -> bool:

@@ -23,10 +23,10 @@ def worded(
     """Return a table with its words, in which `words` are filled in; `columns` stand for `*`, `notes` at the end."""
     entry = words_of(name)
     heads = (head for text in entry["columns"] for head in (columns if text == "*" else [text.format(**words)]))
-    of_file = (note.format(**words) for note in entry.get("notes", ()))
+    file_notes = (note.format(**words) for note in entry.get("notes", ()))
     texts: dict[str, Any] = {key: value.format(**words) for key, value in entry.items() if isinstance(value, str)}
     styles = entry.get("styles", ())
-    return Table(**texts, columns=tuple(heads), styles=styles, rows=tuple(rows), notes=(*of_file, *notes))
+    return Table(**texts, columns=tuple(heads), styles=styles, rows=tuple(rows), notes=(*file_notes, *notes))
 
 
 def worded_if_any(name: str, rows: Sequence[TableRow], /, **words: Any) -> Table | None:

@@ -87,7 +87,7 @@ class PartScorer:
             ScorerUnavailableError: a scorer that the user named is unavailable.
         """
         rows = list(rows_of(read_part(self._out, part), self._context))
-        verdicts = {row.request_id: of_row for row in rows if (of_row := self._verdicts(row))}
+        verdicts = {row.request_id: row_verdicts for row in rows if (row_verdicts := self._verdicts(row))}
         rows = [replace(row, verdict=given[0]) if (given := verdicts.get(row.request_id)) else row for row in rows]
         by_judge = {
             row.request_id: values
@@ -212,12 +212,13 @@ class PartScorer:
             if scorer is None:
                 missing.append(kind)
                 continue
-            of_kind = [(i, request) for i, request in requests if request.scorer == kind]
+            kind_requests = [(i, request) for i, request in requests if request.scorer == kind]
             values = scorer.best(
-                [request.candidate for _, request in of_kind], [request.references for _, request in of_kind]
+                [request.candidate for _, request in kind_requests],
+                [request.references for _, request in kind_requests],
             )
             baseline = self._baseline(kind)
-            for (i, request), value in zip(of_kind, values, strict=True):
+            for (i, request), value in zip(kind_requests, values, strict=True):
                 columns.setdefault(i, {})[request.column] = value
                 if request.rescaled and baseline is not None and request.rescaled not in rows[i].given:
                     # An empty text has no score to rescale and stays at 0.

@@ -51,7 +51,7 @@ _UNREACHABLE = (
 )
 
 
-def is_of_machine(error: Exception) -> bool:
+def is_machine_failure(error: Exception) -> bool:
     """Return whether a disk or memory is full, a place is read-only, or too many files are open: never a bug."""
     full = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
     is_out_of_memory = isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)

@@ -7,13 +7,13 @@ import posixpath
 import re
 
 _PART = r"(?:[0-9a-f]{24}|external-\d{5})\.parquet"
-_OF_MODEL = r"benchmark=[^/]+/model=[^/]+"
+_MODEL_FOLDER = r"benchmark=[^/]+/model=[^/]+"
 _NIGHT = r"\d{8}T\d{6}\.\d{6}Z"
 _NAMES = (
-    rf"(?:captions|judgements|predictions|scores)/{_OF_MODEL}/{_PART}",
+    rf"(?:captions|judgements|predictions|scores)/{_MODEL_FOLDER}/{_PART}",
     r"plan/benchmark=[^/]+/(?:plan-[0-9a-f]{32}\.json|(?:part|judge)-[0-9a-f]{24}\.parquet)",
     r"batches/model=[^/]+/[0-9a-f]{32}(?:\.json|\.results\.gz)",
-    rf"pairs/{_OF_MODEL}/fingerprint",
+    rf"pairs/{_MODEL_FOLDER}/fingerprint",
     rf"(?:items|pairs)/{_NIGHT}\.parquet",
     r"samples/[0-9a-f]{12}-\d{5}\.parquet",
     r"checkpoints/(?:(?:best|step)-\d{7,}\.safetensors|examples\.sha256)",

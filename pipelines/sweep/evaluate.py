@@ -94,8 +94,8 @@ def _total(counts: Iterable[CellCount]) -> list[CellCount]:
 def score_human_entries(sweep: Sweep, entries: Sequence[ManifestEntry]) -> None:
     """Score new answers of people without judge and scorers, where only the report is wanted."""
     for name in sorted({entry.benchmark for entry in entries}):
-        of_benchmark = [entry for entry in entries if entry.benchmark == name]
-        score_parts(sweep.context, of_benchmark, sweep.cluster, (), ())
+        benchmark_entries = [entry for entry in entries if entry.benchmark == name]
+        score_parts(sweep.context, benchmark_entries, sweep.cluster, (), ())
 
 
 def score_entries(
@@ -111,8 +111,11 @@ def score_entries(
         context, dict(context.spec.judges), entries, lambda *job: ModelRuns(context, cluster, sweep.costs, *job).run()
     )
     for name, replies in judges.items():
-        scorers, of_benchmark = context.spec.scorers_for(name), [each for each in entries if each.benchmark == name]
-        texts = score_parts(context, of_benchmark, cluster, replies, scorers, defers_defaults=defers_defaults)
+        scorers, benchmark_entries = (
+            context.spec.scorers_for(name),
+            [each for each in entries if each.benchmark == name],
+        )
+        texts = score_parts(context, benchmark_entries, cluster, replies, scorers, defers_defaults=defers_defaults)
         problems += [f"{name}: {text}" for text in texts]
     return problems, gone
 
@@ -173,20 +176,20 @@ def check_labels(out: Store, entries: Sequence[ManifestEntry], files: Sequence[H
         if not keys:
             continue
         name = f"{file.uri} ({file.benchmark} {file.kind})"
-        of_models = {key for key in keys if key[0] in models}
-        if not of_models:
+        model_keys = {key for key in keys if key[0] in models}
+        if not model_keys:
             raise UsageError(
                 f"{name}: no rows in common: the labels are of {_names(key[0] for key in keys)}, and the models "
                 f"are {_names(models)}"
             )
         clusters = dict(_judged(out, [entry for entry in entries if entry.benchmark == file.benchmark]))
-        unjudged = sorted(of_models - clusters.keys())
+        unjudged = sorted(model_keys - clusters.keys())
         if unjudged:
             raise UsageError(
                 f"{name}: {len(unjudged):,} labels are of answers that no judge has judged, such as "
                 f"{'/'.join(filter(None, unjudged[0]))}; run `vlmsweep score --judge NAME`, or leave them out"
             )
-        if len({clusters[key] for key in of_models}) < 2:
+        if len({clusters[key] for key in model_keys}) < 2:
             raise UsageError(f"{name}: all labels are of one clip, picture or row; an interval needs at least two")
 
 

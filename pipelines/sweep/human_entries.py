@@ -30,10 +30,10 @@ def add_human_entries(context: SweepContext, run: RunManifest) -> tuple[RunManif
         for person in human_rows(name, load_human_files(out, name))
     }
     changed = store_human(out, spec.human) if spec.human else set()
-    of_data = [entry for name in spec.benchmarks for entry in _import_data(context, name, run.entries)]
-    if not changed and not of_data:
+    data_entries = [entry for name in spec.benchmarks for entry in _import_data(context, name, run.entries)]
+    if not changed and not data_entries:
         return run, []
-    new = of_data + [
+    new = data_entries + [
         entry
         for name in sorted(changed)
         for person, rows in sorted(human_rows(name, load_human_files(out, name)).items())

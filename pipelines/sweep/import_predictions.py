@@ -53,9 +53,9 @@ def import_rows(
         answers.reject_rest(name, model)
         if not staged:
             return None
-        out, of_model = context.out, part_folder("predictions", name, model)
-        staged += _stage(folder / "earlier", _earlier_rows(out, of_model, dataset, answered))
-        _commit(out, of_model, staged)
+        out, model_folder = context.out, part_folder("predictions", name, model)
+        staged += _stage(folder / "earlier", _earlier_rows(out, model_folder, dataset, answered))
+        _commit(out, model_folder, staged)
     target = _external_target(dataset, name, model, context.spec.seed, answered)
     sample_ids = tuple(sorted(ids))
     return ManifestEntry(

@@ -116,13 +116,13 @@ def _open(spec: RunSpec, stages: Collection[Stage]) -> Iterator[_Checkpoint]:
     """Yield what the stages load from the hub by a name that may move."""
     models = {**spec.models, **dict(spec.captioners)} if Stage.PREDICT in stages else {}
     models |= dict(spec.judges) if Stage.SCORE in stages else {}
-    checkpoints = [each for name, model in models.items() for each in _of_model(name, model)]
+    checkpoints = [each for name, model in models.items() for each in _model_checkpoints(name, model)]
     if Stage.SCORE in stages:
         checkpoints += _scorers(spec)
     yield from (each for each in checkpoints if each.hub_id and not is_commit(each.revision))
 
 
-def _of_model(name: str, model: ModelSpec) -> tuple[_Checkpoint, _Checkpoint]:
+def _model_checkpoints(name: str, model: ModelSpec) -> tuple[_Checkpoint, _Checkpoint]:
     return (
         _Checkpoint("weights", name, hub_id(model), model.revision or DEFAULT_REVISION),
         _Checkpoint("adapter", name, adapter_id(model), model.adapter_revision or DEFAULT_REVISION),
@@ -220,7 +220,7 @@ def _with_revisions(spec: RunSpec, revisions: Mapping[_Checkpoint, str]) -> RunS
 def _pinned_model(name: str, model: ModelSpec, revisions: Mapping[_Checkpoint, str]) -> ModelSpec:
     update: dict[str, str] = {}
     requested = {"weights": model.requested_revision, "adapter": model.requested_adapter_revision}
-    for each in _of_model(name, model):
+    for each in _model_checkpoints(name, model):
         revision = revisions.get(each) if each.hub_id else None
         if revision and revision != each.revision:
             field, requested_field = _FIELDS[each.kind]

@@ -19,7 +19,7 @@ from tests.support.turns import in_turns
 PLACES = ("--models", "m", "--models-file", "models.yaml", "--data", "data", "--out", "out")
 FLAGS = (*("--benchmarks", "maia", "--tasks", "vsv,oevqa", "--settings", "1-frame", "--judge", "n"), *PLACES)
 CAPTIONED = ("--benchmarks", "vague", "--tasks", "mcq", "--settings", "sm-other", "--captioner", "n", *PLACES)
-OF_SAME_REQUESTS = ("run.json", "part of predictions", "part of scores")
+SAME_REQUEST_KINDS = ("run.json", "part of predictions", "part of scores")
 """Another run of the same requests has other answers to them, which count as answers to them here."""
 READERS = {
     "compare": ("compare", "out", "../other/out", "--models", "m"),
@@ -145,12 +145,12 @@ def test_commands_that_only_read_show_other_numbers_with_a_sentence_alone(
             assert "Traceback" not in shown.err, where
             wholes.setdefault("whole", (shown.out, written))
             is_equal = (shown.out, written) == wholes["whole"]
-            is_of_same_requests = way == "of another run" and kind in (
+            has_same_requests = way == "of another run" and kind in (
                 "run.json",
                 "part of predictions",
                 "part of scores",
             )
-            assert is_equal or is_of_same_requests or (shown.err + caplog.text).strip(), where
+            assert is_equal or has_same_requests or (shown.err + caplog.text).strip(), where
 
 
 @pytest.mark.slow

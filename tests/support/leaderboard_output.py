@@ -24,9 +24,9 @@ TARGET = target_of(
 
 def entry(model: str, **changes: Any) -> ManifestEntry:
     """Return a model's entry; `changes` are fields of the entry or of its target."""
-    of_entry = {name: changes.pop(name) for name in ("limit", "sample_ids", "external") if name in changes}
+    entry_fields = {name: changes.pop(name) for name in ("limit", "sample_ids", "external") if name in changes}
     target = changed(TARGET, model=model, **changes)
-    return ManifestEntry(benchmark="maia", model=model, data="data", target=target, **of_entry)
+    return ManifestEntry(benchmark="maia", model=model, data="data", target=target, **entry_fields)
 
 
 def metric(model: str, value: float | None, **changes: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-OF_MODEL = "benchmark=maia/model=m"
+MODEL_FOLDER = "benchmark=maia/model=m"
 IN_TEMPORARY = (
     "vlmsweep-2026-11-24/run.json",
     "vlmsweep-2026-11-24/predictions/part.parquet",
@@ -22,12 +22,12 @@ IN_OUT = (
     ".x.parquet.tmp",
     ".vlmsweep-notes.tmp",
     ".vlmsweep-files.json.bak",
-    f"predictions/{OF_MODEL}/.0123456789abcdef01234567.parquet.0123.tmp",
-    f"predictions/{OF_MODEL}/own.parquet",
-    f"predictions/{OF_MODEL}/0123456789abcdef.parquet",
-    f"predictions/{OF_MODEL}/external-own.parquet",
-    f"predictions/{OF_MODEL}/0123456789abcdef01234567.parquet.bak",
-    f"scores/{OF_MODEL}/copy of a part.parquet",
+    f"predictions/{MODEL_FOLDER}/.0123456789abcdef01234567.parquet.0123.tmp",
+    f"predictions/{MODEL_FOLDER}/own.parquet",
+    f"predictions/{MODEL_FOLDER}/0123456789abcdef.parquet",
+    f"predictions/{MODEL_FOLDER}/external-own.parquet",
+    f"predictions/{MODEL_FOLDER}/0123456789abcdef01234567.parquet.bak",
+    f"scores/{MODEL_FOLDER}/copy of a part.parquet",
     "judgements/benchmark=maia/model=n/own.parquet",
     "captions/benchmark=maia/model=n/own.parquet",
     "plan/benchmark=maia/plan-own.json",

@@ -62,9 +62,9 @@ def _true_difference(gain: float) -> float:
 def _draw(generator: np.random.Generator, clusters: int, gain: float, *, binary: bool, sized: bool) -> list[Term]:
     sizes = generator.integers(ROWS // 2, ROWS * 3 // 2 + 1, clusters) if sized else np.full(clusters, ROWS)
     cluster = np.repeat(np.arange(clusters), sizes)
-    shared, of_b = generator.normal(0, _SHARED, clusters), generator.normal(0, _OWN, clusters)
+    shared, effects_b = generator.normal(0, _SHARED, clusters), generator.normal(0, _OWN, clusters)
     a = shared[cluster] + generator.normal(size=len(cluster))
-    b = shared[cluster] + of_b[cluster] + gain + generator.normal(size=len(cluster))
+    b = shared[cluster] + effects_b[cluster] + gain + generator.normal(size=len(cluster))
     if binary:
         a, b = (a > 0).astype(np.float64), (b > 0).astype(np.float64)
     return [Term(np.stack([side, np.ones(len(cluster))], axis=1), cluster) for side in (a, b)]

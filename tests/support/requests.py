@@ -37,8 +37,8 @@ def build_requests(
 
 def changed(target: ModelTarget, **changes: Any) -> ModelTarget:
     """Return a target with other values of its fields, or of its plan's."""
-    of_plan = {field.name for field in fields(PromptPlan)} & changes.keys()
-    return replace(target.with_prompts(**{name: changes.pop(name) for name in of_plan}), **changes)
+    plan_fields = {field.name for field in fields(PromptPlan)} & changes.keys()
+    return replace(target.with_prompts(**{name: changes.pop(name) for name in plan_fields}), **changes)
 
 
 def target_of(

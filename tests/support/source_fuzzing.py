@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.data_fuzzing import decoder
 
 
-def _of_source(name: str, file: str, where: str = "") -> Callable[[bytes, Path], None]:
+def _source_reader(name: str, file: str, where: str = "") -> Callable[[bytes, Path], None]:
     def parse(content: bytes, folder: Path) -> None:
         from pipelines.benchmarks import benchmark
         from pipelines.ingest.source_folder import Folder
@@ -31,7 +31,7 @@ def _rows_of(name: str, file: str) -> tuple[Callable[[Path], bytes], Callable[[b
         write_rows(name, folder / name, 4)
         return (folder / name / file).read_bytes()
 
-    return seed, _of_source(name, file)
+    return seed, _source_reader(name, file)
 
 
 def _vague_hub_seed(folder: Path) -> bytes:
@@ -149,9 +149,9 @@ SOURCE_PARSERS: dict[str, tuple[Callable[[Path], bytes], Callable[[bytes, Path],
     "MATE's rows": _rows_of("mate", "mm_0shot.jsonl"),
     "UNPIE's rows": _rows_of("unpie", "homographic.jsonl"),
     "VAGUE's rows": _rows_of("vague", "vcr_1144_final.json"),
-    "VAGUE's hub": (_vague_hub_seed, _of_source("vague", "data/train-00000-of-00001.parquet", "vague-hub")),
+    "VAGUE's hub": (_vague_hub_seed, _source_reader("vague", "data/train-00000-of-00001.parquet", "vague-hub")),
     "V-FLUTE's rows": _rows_of("vflute", "vflute-v2-test.json"),
-    "V-FLUTE's hub": (_vflute_hub_seed, _of_source("vflute", "data/test-00000-of-00001.parquet", "vflute-hub")),
+    "V-FLUTE's hub": (_vflute_hub_seed, _source_reader("vflute", "data/test-00000-of-00001.parquet", "vflute-hub")),
     "Arrow": (_arrow_seed, _table("q.arrow")),
     "state of save_to_disk": (_state_seed, _table("state.json")),
     "workbook": (_workbook_seed, _table("q.xlsx")),

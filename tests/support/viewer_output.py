@@ -64,7 +64,9 @@ def write_part(
     for row in rows:
         given = {"status": "ok", "right": True, "answer": "A", "latency_s": 0.5, **answer(target.model, row)}
         columns = target.columns(row)
-        predictions.append({**columns, "finish_reason": "stop", "input_tokens": 7, "output_tokens": 3, **_of(given)})
+        predictions.append(
+            {**columns, "finish_reason": "stop", "input_tokens": 7, "output_tokens": 3, **_answer_columns(given)}
+        )
         verdict = {"verdict_state": "ok", "values": [("accepted", float(given["right"]))]}
         statement = {"verdict_state": "absent", "values": [("correct", float(given["right"]))]}
         category = row.sample_id.rpartition("/")[2]
@@ -98,7 +100,7 @@ def part(out: str, kind: str, model: str) -> Path:
     return Path(out, part_folder(kind, "maia", model), "37a680133bd09342f934afb8.parquet")
 
 
-def _of(given: Answer) -> dict[str, Any]:
+def _answer_columns(given: Answer) -> dict[str, Any]:
     names = ("output", "status", "error", "error_type", "latency_s", "steps")
     return {name: given[name] for name in names if name in given}
 

@@ -96,7 +96,7 @@ VARIABLES: dict[str, tuple[str, ...]] = {
 }
 """An empty `HOME` is unset."""
 STREAMS = (">&-", "2>&-", "<&-", ">&- 2>&-", ">/dev/full", "2>/dev/full")
-OF_THE_MODELS_FILE = re.compile(r"(OPENAI|ANTHROPIC|GEMINI)_.*|.*_proxy", re.IGNORECASE)
+MODELS_FILE_VARIABLES = re.compile(r"(OPENAI|ANTHROPIC|GEMINI)_.*|.*_proxy", re.IGNORECASE)
 """What no local endpoint depends on."""
 
 MODELS = """
@@ -253,7 +253,7 @@ def problems(shell: Shell, name: str, arguments: Sequence[str], variables: Mappi
             yield shown
             return
         causes = [variable for variable in left if re.search(rf"(?<![\w]){variable}(?!\w)", end.text)]
-        if not causes or (name == "run" and any(map(OF_THE_MODELS_FILE.fullmatch, causes))):
+        if not causes or (name == "run" and any(map(MODELS_FILE_VARIABLES.fullmatch, causes))):
             yield shown
             return
         for variable in causes:

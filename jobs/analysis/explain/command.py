@@ -44,7 +44,7 @@ def explain_comparison(
     if b is not None and (b == PUBLISHED or b.startswith(f"{PUBLISHED}:")):
         side = read_side(a)
         sides = [with_model(side, model) for model in models] or [side]
-        numbers = [number for first in sides for number in _of_published(first, b, selection)]
+        numbers = [number for first in sides for number in _published_numbers(first, b, selection)]
     else:
         pairs = side_pairs(a, b, models)
         numbers = [number for first, second in pairs for number in explain_sides(first, second, selection)]
@@ -58,7 +58,7 @@ def explain_comparison(
     print_result(as_json, [row for number in numbers for row in _json_rows(number)], *lines)
 
 
-def _of_published(side: OutputSide | LogSide, row: str, selection: Selection) -> list[ExplainedNumber]:
+def _published_numbers(side: OutputSide | LogSide, row: str, selection: Selection) -> list[ExplainedNumber]:
     if not isinstance(side, OutputSide):
         raise UsageError("published: A is the --out of a run, or OUT:MODEL")
     return explain_published(side, row.partition(":")[2], selection)
@@ -90,9 +90,9 @@ def _json_rows(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
 
 
 def _readings(number: ExplainedNumber) -> Iterator[dict[str, Any]]:
-    of_sides = {"a": number.readings_a, "b": number.readings_b}
-    for name in dict.fromkeys(of.reading for readings in of_sides.values() for of in readings):
-        by_side = {side: of for side, readings in of_sides.items() for of in readings if of.reading == name}
+    readings_by_side = {"a": number.readings_a, "b": number.readings_b}
+    for name in dict.fromkeys(of.reading for readings in readings_by_side.values() for of in readings):
+        by_side = {side: of for side, readings in readings_by_side.items() for of in readings if of.reading == name}
         counts = {count: sum(getattr(of, count) for of in by_side.values()) for count in ("n_guessed", "n_changed")}
         yield {"reading": name, **{side: of.value for side, of in by_side.items()}, **counts}
 

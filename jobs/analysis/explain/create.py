@@ -135,9 +135,9 @@ def explain_pair(a: Side, b: Side, selection: Selection) -> Iterator[ExplainedNu
 
 def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
     """Return the numbers that both have: of the metric that is named, else of the first main one that they have."""
-    of_sides = [_whole_keys(side) for side in (a, b)]
-    check_names("task", selection.tasks, sorted({key.task for keys in of_sides for key in keys} - {""}))
-    check_names("setting", selection.settings, sorted({key.setting for keys in of_sides for key in keys} - {""}))
+    keys_by_side = [_whole_keys(side) for side in (a, b)]
+    check_names("task", selection.tasks, sorted({key.task for keys in keys_by_side for key in keys} - {""}))
+    check_names("setting", selection.settings, sorted({key.setting for keys in keys_by_side for key in keys} - {""}))
     selected = [
         [
             key
@@ -145,9 +145,9 @@ def _keys(a: Side, b: Side, selection: Selection) -> list[MetricKey]:
             if (not selection.tasks or key.task in selection.tasks)
             and (not selection.settings or key.setting in selection.settings)
         ]
-        for keys in of_sides
+        for keys in keys_by_side
     ]
-    for side, keys, name in zip((a, b), of_sides, selection.metrics[:1] + selection.metrics[-1:], strict=False):
+    for side, keys, name in zip((a, b), keys_by_side, selection.metrics[:1] + selection.metrics[-1:], strict=False):
         names = sorted({key.metric for key in keys})
         if name not in names:
             raise UsageError(f"{side.label}: {unknown_name(f'metric of {side.name}', name, names)}")

@@ -25,7 +25,7 @@ def read_log(log: LogSide, spec: RunSpec, *, label: str, tool: str | None = None
     logs = tool_files(log.path, tool)
     if not logs:
         raise UsageError(f"{log.path}: neither the --out of a run nor a log of a harness; --from names the harness")
-    rejections, groups = match_logs(spec, [record for of_tool, file in logs for record in of_tool.read(file)])
+    rejections, groups = match_logs(spec, [record for reader, file in logs for record in reader.read(file)])
     (name,) = spec.benchmarks
     models = sorted(model for _, model in groups)
     if not models:

@@ -113,9 +113,9 @@ def _explained(side: Side, cell: ReproductionCell, readings: Sequence[str]) -> E
             whole = StageShare(stage, cell.published - value, tuple(keys_of(frame)), (_NO_ROWS, *cell.reasons))
             stages.append(whole)
         else:
-            of_stage = [of for of in possible if of.stage == stage]
-            rows = tuple(row for of in of_stage for row in of.rows)
-            stages.append(StageShare(stage, 0.0, rows, tuple(of.text for of in of_stage)))
+            stage_reasons = [of for of in possible if of.stage == stage]
+            rows = tuple(row for of in stage_reasons for row in of.rows)
+            stages.append(StageShare(stage, 0.0, rows, tuple(of.text for of in stage_reasons)))
     explanation = Explanation(
         benchmark=cell.benchmark,
         key=key,

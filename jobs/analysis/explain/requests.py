@@ -111,7 +111,7 @@ class Comparer:
     ) -> None:
         """Take what is stored of each side; None of a log."""
         self._stores = stores
-        self._of_models = model_differences(*fingerprints)
+        self._model_differences = model_differences(*fingerprints)
         self._parts: dict[tuple[int, str], tuple[str, str, str]] = {}
 
     def differences(self, a: StoredRequest | None, b: StoredRequest | None) -> list[Difference]:
@@ -127,11 +127,11 @@ class Comparer:
             prompts, media = first[0] != second[0], first[1] != second[1]
         frames = a.frames != b.frames and None not in (a.frames, b.frames)
         decoded = a.decoding != b.decoding and bool(a.decoding) and bool(b.decoding)
-        of_limits = self._of_models["media"] and (a.has_media or b.has_media)
+        limits_differ = self._model_differences["media"] and (a.has_media or b.has_media)
         is_other = (
-            prompts or self._of_models["prompts"],
-            media or frames or of_limits,
-            a.generation != b.generation or decoded or self._of_models["decoding"],
+            prompts or self._model_differences["prompts"],
+            media or frames or limits_differ,
+            a.generation != b.generation or decoded or self._model_differences["decoding"],
         )
         return list(compress(DIFFERENCES, is_other))
 

@@ -21,9 +21,9 @@ from pipelines.storage.parts import list_parts, part_folder, read_part
 from pipelines.storage.store import Store
 
 JUDGED: Final = ("accepted", "accepted_authors", "gpteval")  # rest on a judge's verdict: kept when read again
-_OF_SAMPLE: Final = ("subset", "category", "cluster")
+_SAMPLE: Final = ("subset", "category", "cluster")
 _READ: Final = ("status", "answer", "rule", "finish_reason", "flags")
-_TEXTS: Final = frozenset((*KEY, *_OF_SAMPLE, *_READ, "request_id", "verdict_state"))  # all other columns are numbers
+_TEXTS: Final = frozenset((*KEY, *_SAMPLE, *_READ, "request_id", "verdict_state"))  # all other columns are numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -78,7 +78,7 @@ def scored_rows(rows: Mapping[Key, Row], definition: BenchmarkDefinition) -> pd.
     """Return rows as a benchmark's reader scores them, without verdicts of judges."""
     frame = pd.DataFrame([dict(zip(KEY, key, strict=True)) for key in rows], columns=KEY, dtype=object)
     frame["request_id"] = [row.request_id for row in rows.values()]
-    for name, value in (*dict.fromkeys((*_OF_SAMPLE, *_READ), "").items(), ("verdict_state", "absent")):
+    for name, value in (*dict.fromkeys((*_SAMPLE, *_READ), "").items(), ("verdict_state", "absent")):
         frame[name] = pd.Series([value] * len(frame), dtype=object)
     return read_rows(frame, [*rows.values()], definition)
 
@@ -104,8 +104,8 @@ def _read(columns: dict[str, list[Any]], index: int, row: Row, definition: Bench
     if row.status != "ok":  # a failed request has no score but what its reader gives it
         for name in columns.keys() - _TEXTS:
             columns[name][index] = values.get(name, np.nan)
-    of_sample = {name: getattr(row.sample, name) for name in _OF_SAMPLE}
-    texts = {"status": row.status, "answer": reading.answer, "rule": reading.rule, **of_sample}
+    sample_values = {name: getattr(row.sample, name) for name in _SAMPLE}
+    texts = {"status": row.status, "answer": reading.answer, "rule": reading.rule, **sample_values}
     for name, value in {**texts, "flags": [*row.dropped, *reading.flags]}.items():
         columns[name][index] = value
 

@@ -46,7 +46,7 @@ def read_side(text: str) -> OutputSide | LogSide:
     for place, model in places:
         out = Store(place)
         if out.exists(PATH):
-            return _of_output(OutputSide(out, load_existing_run(out)), model)
+            return _model_side(OutputSide(out, load_existing_run(out)), model)
     for place, model in places:
         if not is_remote(place) and Path(place).expanduser().exists():
             return LogSide(Path(place).expanduser(), model)
@@ -106,7 +106,7 @@ def _splits(text: str) -> Iterator[tuple[str, str]]:
             yield text[:index], text[index + 1 :]
 
 
-def _of_output(side: OutputSide, model: str) -> OutputSide:
+def _model_side(side: OutputSide, model: str) -> OutputSide:
     models = sorted({entry.model for entry in side.run.entries})
     if model and model not in models:
         raise UsageError(f"{side.out.uri}: no model {model!r}; there are {', '.join(models)}")
@@ -118,13 +118,13 @@ def entry_pairs(a: OutputSide, b: OutputSide, benchmarks: Sequence[str]) -> list
 
     Raises UsageError where no benchmark is in both, or which model is meant is not clear.
     """
-    of_a, of_b = ({entry.benchmark for entry in side.entries} for side in (a, b))
-    shared = sorted(of_a & of_b)
+    names_a, names_b = ({entry.benchmark for entry in side.entries} for side in (a, b))
+    shared = sorted(names_a & names_b)
     for name in benchmarks:
         if name not in shared:
             raise UsageError(f"--benchmarks: {name} is not in both{suggest(name, shared or benchmark_names())}")
     if not shared:
-        names = "; ".join(", ".join(sorted(names)) or "none" for names in (of_a, of_b))
+        names = "; ".join(", ".join(sorted(names)) or "none" for names in (names_a, names_b))
         raise UsageError(f"{a.out.uri} and {b.out.uri} have no benchmark in common ({names})")
     return [pair for name in benchmarks or shared for pair in _model_pairs(a, b, name)]
 

@@ -265,14 +265,16 @@ def _aligned(frame: pd.DataFrame, keys: Sequence[Key]) -> pd.DataFrame:
 
 def _substitute(ledger: _Ledger, common: _Common) -> None:
     """Turn the common rows of A into those of B, step by step."""
-    read_a, of_items = common.differs(_A, _A_READ), common.differs(_A_READ, _A_ON_B)
+    read_a, items_differ = common.differs(_A, _A_READ), common.differs(_A_READ, _A_ON_B)
     failed_a = common.differs(_A, _A_READ, ["status"])
     common.step(ledger, "errors", read_a & failed_a, _A_READ)
     common.step(ledger, "reading", read_a & ~failed_a, _A_READ)
     common.chosen[:] = _A_READ
     common.samples = {**common.a.samples, **common.b.samples}
-    of_items |= np.array([key[2] in common.changed for key in common.keys], bool)  # references of a corpus metric too
-    common.step(ledger, "items", of_items, _A_ON_B)
+    items_differ |= np.array(
+        [key[2] in common.changed for key in common.keys], bool
+    )  # references of a corpus metric too
+    common.step(ledger, "items", items_differ, _A_ON_B)
     common.chosen[:] = _A_ON_B
     for stage in _BLOCKS:
         common.step(ledger, stage, common.labels == stage, _B_READ)

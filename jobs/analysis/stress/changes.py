@@ -250,7 +250,7 @@ def with_holm(cells: Sequence[StressedCell]) -> list[StressedCell]:
     means = _holm([cell.change for cell in cells])
     changes = iter(_holm([row.change for cell in cells for row in cell.models]))
     every = [pair for cell in cells for pair in cell.pairs]
-    of_pairs = iter(
+    pair_tests = iter(
         zip(*(_holm([getattr(pair, kind) for pair in every]) for kind in ("before", "after", "shift")), strict=True)
     )
     corrected = []
@@ -258,7 +258,7 @@ def with_holm(cells: Sequence[StressedCell]) -> list[StressedCell]:
         models = tuple(replace(row, change=next(changes)) for row in cell.models)
         pairs = tuple(
             replace(pair, before=before, after=after, shift=shift)
-            for pair, (before, after, shift) in zip(cell.pairs, islice(of_pairs, len(cell.pairs)), strict=True)
+            for pair, (before, after, shift) in zip(cell.pairs, islice(pair_tests, len(cell.pairs)), strict=True)
         )
         corrected.append(replace(cell, change=mean, models=models, pairs=pairs))
     return corrected

@@ -31,7 +31,7 @@ TRANSFER_S: Final = 600.0  # for an upload or download of up to some hundred meg
 _MOST_LISTED: Final = 2_000  # batches that a listing looks at, the newest first
 _PAGE: Final = 100  # batches of one listing
 _MOST_RESULTS: Final = 1 << 30  # bytes of a file of results
-_OF_TRANSFER: Final = ("content-encoding", "content-length", "transfer-encoding")
+_TRANSFER_HEADERS: Final = ("content-encoding", "content-length", "transfer-encoding")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +231,7 @@ class BatchApi(ABC):
         try:
             with self._client.stream(method, address, **options) as stream:
                 content = read(stream.iter_bytes(), _MOST_RESULTS if name == "download" else MAX_REPLY)
-            headers = [(key, value) for key, value in stream.headers.items() if key not in _OF_TRANSFER]
+            headers = [(key, value) for key, value in stream.headers.items() if key not in _TRANSFER_HEADERS]
             reply = httpx2.Response(stream.status_code, headers=headers, content=content)
         except TooLongError as error:
             raise self._misread(name, str(error)) from error

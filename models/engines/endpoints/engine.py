@@ -50,8 +50,8 @@ class EndpointEngine:
     `bad_reply`, `finish_<reason>`, `reported_error`, or `cost_limit`, not sent. What a content filter stopped is an
     answer, whatever its status. An optional parameter that a refusal names is left out from then on.
 
-    The first call is sent alone. If its failure is about key, address, model or server (`is_of_setup`), which does not
-    pass by itself, it is not retried, and the others end with the same failure, unsent.
+    The first call is sent alone. If its failure is about key, address, model or server (`is_setup_failure`), it is not
+    retried, and all other calls end with the same failure, unsent.
 
     Of the calls of a media group one is answered first, so that the provider keeps what they share (`LeaderQueue`).
     """

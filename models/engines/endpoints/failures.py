@@ -63,7 +63,7 @@ class FailedAttempt:
     scope: FailureScope
     is_transient: bool
     wait_s: float | None = None  # seconds that the endpoint asks for before the next attempt
-    is_of_setup: bool = False
+    is_setup_failure: bool = False
     """Until there is a first answer no retry helps, and no other call: the key, address, model or server is wrong."""
 
 
@@ -81,7 +81,7 @@ def wrong_server(text: str) -> FailedAttempt | None:
     else:
         return None
     failure = Failure(type="wrong_server", message=message)
-    return FailedAttempt(failure=failure, scope=FailureScope.ENDPOINT, is_transient=True, is_of_setup=True)
+    return FailedAttempt(failure=failure, scope=FailureScope.ENDPOINT, is_transient=True, is_setup_failure=True)
 
 
 def classify_status(
@@ -105,7 +105,7 @@ def classify_status(
         return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False)
     if _NO_PICTURES.search(message) and not _ONE_PICTURE.search(message):
         failure = Failure(type=NO_PICTURES, message=message)
-        return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False, is_of_setup=True)
+        return FailedAttempt(failure=failure, scope=FailureScope.PROMPT, is_transient=False, is_setup_failure=True)
     out_of_quota = status == 429 and "insufficient_quota" in (code, str(fields.get("type")))
     is_transient = (status in _TRANSIENT_STATUSES or status >= 500) and not out_of_quota
     if status in (403, 404):
@@ -120,7 +120,7 @@ def classify_status(
         message += f"; it asks for a pause of {pause}, and a run waits {LONGEST_WAIT_S / 60:.0f} min at most"
     failure = Failure(type=f"http_{status}", message=message)
     return FailedAttempt(
-        failure=failure, scope=scope, is_transient=is_transient, wait_s=wait_s, is_of_setup=status in (401, 404)
+        failure=failure, scope=scope, is_transient=is_transient, wait_s=wait_s, is_setup_failure=status in (401, 404)
     )
 
 

@@ -41,7 +41,7 @@ class Health:
             raise EngineUnreachableError(self._describe(f"no connection in {attempts} attempts ({reason})"))
         if (
             not self.answers
-            and (failed.is_of_setup or not failed.is_transient)
+            and (failed.is_setup_failure or not failed.is_transient)
             and failed.failure.type != "context_length"
         ):
             words = re.sub(r"\W*\d[\w-]*", " #", reason)  # numbers and ids differ between equal refusals
@@ -79,7 +79,7 @@ class FirstCall:
         if not isinstance(outcome, FailedAttempt):
             self._sees |= outcome is not None and has_media
             return False
-        if stays := outcome.is_of_setup and (is_first or (outcome.failure.type == NO_PICTURES and not self._sees)):
+        if stays := outcome.is_setup_failure and (is_first or (outcome.failure.type == NO_PICTURES and not self._sees)):
             self._failed = outcome
         return stays
 

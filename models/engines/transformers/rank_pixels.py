@@ -36,7 +36,7 @@ class PixelGroup:
         except BUGS:  # the parent ends the group, whose other ranks wait
             raise
         except Exception as error:
-            self._send_header({"error": f"{type(error).__name__}: {error}", "of_row": isinstance(error, ROW_ERRORS)})
+            self._send_header({"error": f"{type(error).__name__}: {error}", "row_error": isinstance(error, ROW_ERRORS)})
             raise
         self._send_header([[name, str(t.dtype).removeprefix("torch."), list(t.shape)] for name, t in tensors.items()])
         for tensor in tensors.values():
@@ -50,7 +50,7 @@ class PixelGroup:
         self._broadcast(raw)
         header = json.loads(raw.numpy().tobytes())
         if isinstance(header, dict):
-            raise (ValueError if header["of_row"] else EngineDiedError)(f"rank 0: {header['error']}")
+            raise (ValueError if header["row_error"] else EngineDiedError)(f"rank 0: {header['error']}")
         tensors = {name: torch.empty(shape, dtype=getattr(torch, dtype)) for name, dtype, shape in header}
         for tensor in tensors.values():
             self._broadcast(tensor)

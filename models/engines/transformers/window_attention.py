@@ -36,8 +36,8 @@ def _attend(
     for start, end in pairwise(ends):
         starts.setdefault(end - start, []).append(start)
     out = query.new_empty(query.shape[2], query.shape[1], value.shape[3])
-    for length, of_length in starts.items():
-        index = (torch.tensor(of_length)[:, None] + torch.arange(length)).to(query.device)
+    for length, length_starts in starts.items():
+        index = (torch.tensor(length_starts)[:, None] + torch.arange(length)).to(query.device)
         windows = (tensor[0][:, index].transpose(0, 1) for tensor in (query, key, value))
         attended, _ = sdpa_attention_forward(module, *windows, None, scaling=options["scaling"], is_causal=False)
         out[index] = attended

@@ -34,7 +34,7 @@ STATEMENTS: Final = Key("statement_accuracy", "vsv")
 POOLS: Final = Key("pool_accuracy", "vsv")
 OEVQA: Final = Key("oevqa_accuracy", "oevqa")
 AGG: Final = Key("agg_acc", "aggregate")
-OF_PEOPLE: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=person(LEAVE_ONE_OUT))
+LEAVE_ONE_OUT_KEY: Final = Key("human_leave_one_out", "oevqa", LEAVE_ONE_OUT, model=person(LEAVE_ONE_OUT))
 BASELINES: Final[Mapping[str, str]] = {"1-frame": "1_frame", "black-video": "black_video"}
 """Settings that the full one is compared with, and their names in metrics."""
 MEASURES: Final[Mapping[str, tuple[str, str]]] = {

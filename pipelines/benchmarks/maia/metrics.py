@@ -29,8 +29,8 @@ from pipelines.benchmarks.maia.facts import (
     COLUMNS,
     FULL,
     LEAVE_ONE_OUT,
+    LEAVE_ONE_OUT_KEY,
     MEASURES,
-    OF_PEOPLE,
     POOL_SIZE,
     gain_key,
 )
@@ -347,8 +347,8 @@ def _leave_one_out(frame: pd.DataFrame) -> list[Measure]:
     if frame.empty:
         return []
     note = "each of the eight human answers, judged by the other seven"
-    rows = ScoredRows.of(frame, task=OF_PEOPLE.task, setting=OF_PEOPLE.setting, note=note)
-    return WITH_MACRO.measures(MetricDef(name=OF_PEOPLE.metric, value="accepted", missing=NO_JUDGE), rows)
+    rows = ScoredRows.of(frame, task=LEAVE_ONE_OUT_KEY.task, setting=LEAVE_ONE_OUT_KEY.setting, note=note)
+    return WITH_MACRO.measures(MetricDef(name=LEAVE_ONE_OUT_KEY.metric, value="accepted", missing=NO_JUDGE), rows)
 
 
 def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:

@@ -25,7 +25,7 @@ from pipelines.benchmarks.human import (
     csv_text,
     human_prediction,
 )
-from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, OEVQA, OF_PEOPLE, POOL_SIZE, POOLS, STATEMENTS
+from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, LEAVE_ONE_OUT_KEY, OEVQA, POOL_SIZE, POOLS, STATEMENTS
 from pipelines.benchmarks.people import FileBaseline, paired_metrics
 from pipelines.benchmarks.records import Metric, Row, Sample
 from pipelines.benchmarks.results import Key, Results
@@ -125,14 +125,14 @@ class MaiaHumanBaseline(FileBaseline):
     name = "maia"
     title = "MAIA"
     kinds = (_ANSWERS, _LETTERS, _RATINGS)
-    pseudo_people = (OF_PEOPLE.model,)
+    pseudo_people = (LEAVE_ONE_OUT_KEY.model,)
     agreement_headings: ClassVar = {"vsv": "Statements"}
     measures: ClassVar = {STATEMENTS: "correct", OEVQA: "accepted"}
     people_columns: ClassVar = {
         "Statement accuracy": STATEMENTS,
         "Pool accuracy": POOLS,
         "Open answers": OEVQA,
-        "Open answers, leave-one-out": OF_PEOPLE,
+        "Open answers, leave-one-out": LEAVE_ONE_OUT_KEY,
     }
     people_settings = (_SETTING, LEAVE_ONE_OUT)
 
@@ -161,7 +161,11 @@ class MaiaHumanBaseline(FileBaseline):
                     drawn=() if suffix or key == AGG else (_SETTING,),
                     source=_UNPUBLISHED,
                 )
-                proxy = results.find(OF_PEOPLE._replace(metric=OF_PEOPLE.metric + suffix)) if key == OEVQA else None
+                proxy = (
+                    results.find(LEAVE_ONE_OUT_KEY._replace(metric=LEAVE_ONE_OUT_KEY.metric + suffix))
+                    if key == OEVQA
+                    else None
+                )
                 if proxy is not None and proxy.value is not None:
                     level = replace(level, value=proxy.value, n=proxy.n, items="approximate", source=_PROXY)
                 levels.append(level)

@@ -161,7 +161,7 @@ def _mean_of_tasks(definition: MetricDef, rows: ScoredRows, kind: str) -> Measur
     return Measure(definition=definition, parts=parts, labels={"task": kind})
 
 
-def _of(definition: MetricDef, rows: ScoredRows, category: str = "") -> Measure:
+def _measure(definition: MetricDef, rows: ScoredRows, category: str = "") -> Measure:
     return Measure(definition=definition, parts=(rows.named(category=category),))
 
 
@@ -169,21 +169,21 @@ def _accuracy(rows: ScoredRows, category: str, **values: Any) -> Iterator[Measur
     """Yield the accuracy of the rows with these values, where any was asked."""
     part = rows.where(**values)
     if part.ok.any() or part.failed.any():
-        yield _of(_EXACT, part, category)
+        yield _measure(_EXACT, part, category)
 
 
 def _accuracy_and_chance(rows: ScoredRows, category: str, **values: Any) -> Iterator[Measure]:
     yield from _accuracy(rows, category, **values)
     part = rows.where(**values)
     if len(part):
-        yield _of(_CHANCE, part, category)
+        yield _measure(_CHANCE, part, category)
 
 
 def _task(rows: ScoredRows) -> Iterator[Measure]:
     if not len(rows):
         return
     yield from _accuracy_and_chance(rows, "")
-    yield from (_of(definition, rows) for definition in _READINGS)
+    yield from (_measure(definition, rows) for definition in _READINGS)
     for target in HEADS:
         yield from _accuracy_and_chance(rows, HEADS[target], target=target)
     for pointer in HEADS:
@@ -195,7 +195,7 @@ def _task(rows: ScoredRows) -> Iterator[Measure]:
         for shows in (True, False):
             yield from _accuracy(rows, f"shot_shows_target={str(shows).lower()}", shows=shows)
     if rows.task in CROSSMODAL:
-        yield _of(_OSE, rows)
+        yield _measure(_OSE, rows)
 
 
 def _counts(rows: ScoredRows) -> Iterator[Metric]:
@@ -227,7 +227,7 @@ def _object_counts(*selections: ScoredRows) -> list[int]:
 def _crossmodal(rows: ScoredRows) -> Iterator[Measure]:
     if not len(rows):
         return
-    yield _of(_OSE, rows)
+    yield _measure(_OSE, rows)
     occurring = set(rows["link"])
     for link in LINK_TYPES:
         if link in occurring:
@@ -247,14 +247,16 @@ def _coords_only(rows: ScoredRows) -> Iterator[Measure]:
         return
     for label in OVERLAP_LABELS:
         has_label = MetricDef(name="share", value=lambda rows, code=_CODES[label]: rows["overlap"] == code)  # type: ignore[misc]
-        yield _of(has_label, rows, f"overlap={label}")
-    yield from (_of(definition, rows, COORDS_ONLY) for definition in _COORDS)
+        yield _measure(has_label, rows, f"overlap={label}")
+    yield from (_measure(definition, rows, COORDS_ONLY) for definition in _COORDS)
     for metric, column in _CLOSER.items():
         for label in ("3", "2", "1", "0"):
             labelled = rows["overlap"] == _CODES[label]
             if (rows.ok & labelled).any():
                 # Failed requests of all labels are counted with each.
-                yield _of(MetricDef(name=metric, value=column), rows.where(labelled | rows.failed), f"overlap={label}")
+                yield _measure(
+                    MetricDef(name=metric, value=column), rows.where(labelled | rows.failed), f"overlap={label}"
+                )
 
 
 def _without_object(rows: ScoredRows) -> Iterator[Metric]:

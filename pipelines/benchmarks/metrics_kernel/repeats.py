@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.metrics_kernel.definitions import Estimate, mean_of, recorded_estimates
-from pipelines.benchmarks.records import RIGHT, Metric, Sample, is_of_labels, split_variant
+from pipelines.benchmarks.records import RIGHT, Metric, Sample, measures_labels, split_variant
 from pipelines.metrics.intervals import FloatArray, Term
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _mean(metrics: Sequence[Metric], estimates: Sequence[Estimate], repeats: int
     }
     if metrics[0].unit == "count":  # of those answers that it is a part of: one repeat's
         total["n"] = round(fmean(metric.n for metric in metrics))
-    if is_of_labels(metrics[0].metric):  # people label answers of one repeat
+    if measures_labels(metrics[0].metric):  # people label answers of one repeat
         return metrics[0]
     values = [metric.value for metric in metrics if metric.value is not None]
     if len(values) < len(metrics):

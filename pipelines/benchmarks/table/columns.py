@@ -16,9 +16,9 @@ SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answe
 MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
 _SEVERAL: Final = ("media", "options", "ignore")  # keys that may name several columns
 _NUMBERED = re.compile(r"(image|img|picture|photo|video|media)_?(\d{1,3})")
-_OF_FAMILY = re.compile(r"(.*[a-z].*?)_?((?<=_)[a-j]|\d{1,2})")
+_FAMILY_NAME = re.compile(r"(.*[a-z].*?)_?((?<=_)[a-j]|\d{1,2})")
 OPTION_LETTERS: Final = ascii_uppercase  # columns of an option each, as far as they go
-_OF_OPTIONS: Final = 10  # letters of which none may be left out
+_MAX_OPTION_LETTERS: Final = 10  # letters of which none may be left out
 
 
 def find_columns(
@@ -84,7 +84,7 @@ def _lettered(columns: Sequence[str], taken: set[str], where: str) -> tuple[str,
     for letters in (OPTION_LETTERS, OPTION_LETTERS.lower()):
         free = {*columns} - taken
         names = tuple(takewhile(free.__contains__, letters))
-        present = [letter for letter in letters[: max(len(names), _OF_OPTIONS)] if letter in free]
+        present = [letter for letter in letters[: max(len(names), _MAX_OPTION_LETTERS)] if letter in free]
         if names and len(present) > max(2, len(names)):
             raise SourceError(
                 f"{where}: columns {', '.join(present)} may be options, and {letters[len(names)]} is missing; name "
@@ -99,7 +99,7 @@ def option_families(columns: Sequence[str]) -> list[tuple[str, ...]]:
     """Return columns that differ by a letter or number at the end alone and count from `a`, 0 or 1, as `choice_a`."""
     families: dict[str, dict[str, str]] = {}
     for column in columns:
-        if match := _OF_FAMILY.fullmatch(_form(re.sub(r"(?<=[a-z])(?=[A-J]$)", "_", column.strip()))):
+        if match := _FAMILY_NAME.fullmatch(_form(re.sub(r"(?<=[a-z])(?=[A-J]$)", "_", column.strip()))):
             families.setdefault(match[1], {})[match[2]] = column
     found = []
     for members in families.values():

@@ -141,7 +141,7 @@ def _by_group(definition: MetricDef, rows: ScoredRows, macro: str = "") -> Itera
             yield Measure(definition=definition, parts=tuple(groups), labels=labels, compared=False)
 
 
-_OF_KIND: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterable[Measure]]]] = {
+_KIND_MEASURES: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], Iterable[Measure]]]] = {
     "choice": _choice,
     "yes-no": _yes_or_no,
     "label": lambda _rows, _samples: (),
@@ -170,7 +170,7 @@ def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels:
         if (chance := _chance(rows, samples, labels)) is not None:
             for measure in _by_group(_CHANCE, rows.with_columns(chance=chance)):
                 yield replace(measure, compared=False)
-        yield from _OF_KIND[str(task)](rows, samples)
+        yield from _KIND_MEASURES[str(task)](rows, samples)
         yield Measure(definition=_UNREADABLE, parts=(rows,))
 
 

@@ -41,7 +41,7 @@ def make_tables(results: Results) -> list[Table]:
     """Lay out Tables 4 to 6, then tables that the paper does not have, then those without any number of ours."""
     compared = [table for definition in (_TABLE_4, _TABLE_5, _TABLE_6) for table in _by_coverage(results, definition)]
     further = with_our_rows(table.lay_out(results) for table in (_STRICT, _TRANSLATIONS, _READING))
-    return [*compared, *further, *(table.lay_out(results) for table in _OF_THE_PAPER)]
+    return [*compared, *further, *(table.lay_out(results) for table in _PAPER_TABLES)]
 
 
 def _by_coverage(results: Results, definition: TableDef) -> Iterator[Table]:
@@ -325,7 +325,7 @@ _VALIDITY: Final = {
     },
     **{f"Judge's verdict as people's, {label}": key._replace(metric="accuracy") for label, key in _JUDGEMENTS.items()},
 }
-_OF_THE_PAPER: Final = (
+_PAPER_TABLES: Final = (
     TableDef(
         id="unpie_table1",
         title="UNPIE Table 1: test sets of multimodal translation",

@@ -61,13 +61,13 @@ class Condition:
         return cls(kind, int(number or limits.default))
 
     @classmethod
-    def of_version(cls, version: str) -> Self | None:
+    def from_version(cls, version: str) -> Self | None:
         """Return the condition in the name of a prompt's version; None where it has none."""
         match = _VERSION.search(version)
         return cls.parse(match[1]) if match else None
 
     @classmethod
-    def of_change(cls, change: str) -> Self | None:
+    def from_change(cls, change: str) -> Self | None:
         """Return the condition that makes a change of media; None for any other text."""
         kind, _, number = change.partition("-")
         is_one = kind in KINDS and re.fullmatch(r"[1-9][0-9]?", number) and int(number) <= KINDS[kind].most
@@ -141,7 +141,7 @@ def options_of(
 
 def asked_sample(definition: BenchmarkDefinition, sample: Sample, prompt_version: str, seed: int) -> Sample:
     """Return a sample as a prompt of this version asked it."""
-    condition = Condition.of_version(prompt_version)
+    condition = Condition.from_version(prompt_version)
     return condition.sample(definition, sample, seed) if condition else sample
 
 

@@ -19,8 +19,8 @@ def build_standings(
     """Return the standing of the models on each benchmark; of the first two with the paired test of their scores."""
     standings = []
     for name in sorted({number.benchmark for number in numbers}):
-        of_tables = [number for number in numbers if number.benchmark == name and number.source == TABLES]
+        table_numbers = [number for number in numbers if number.benchmark == name and number.source == TABLES]
         cost = cost_of([row for row in efficiency if row.benchmark == name], run.models)
-        standings.append(replace(standing_of(benchmark(name), of_tables, run.baselines), dollars=cost))
+        standings.append(replace(standing_of(benchmark(name), table_numbers, run.baselines), dollars=cost))
 
     return with_leads(standings, headline_tests(out) if any(len(at.ranked) > 1 for at in standings) else {})

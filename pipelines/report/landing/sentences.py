@@ -97,8 +97,8 @@ def _claim(at: Standing, counts: Sequence[CellCount]) -> str:
 def _all_failed(at: Standing, counts: Sequence[CellCount]) -> str:
     """Return that all requests in the headline's setting failed, and the first reason; '' if some did not."""
     models = {row.model for row in at.unmeasured}
-    of_headline = [count for count in counts if (count.benchmark, count.task, count.setting) == at.cell]
-    asked = [count for count in of_headline if count.model in models and count.requests]
+    headline_counts = [count for count in counts if (count.benchmark, count.task, count.setting) == at.cell]
+    asked = [count for count in headline_counts if count.model in models and count.requests]
     if not asked or any(count.error < count.requests for count in asked):
         return ""
     total = sum(count.error for count in asked)
@@ -154,19 +154,19 @@ def doubts(
 def _unanswered(titles: dict[str, str], counts: Iterable[CellCount]) -> Iterator[str]:
     """Yield the models with requests that have no answer, with their numbers by benchmark."""
     totals: dict[str, Counter[tuple[str, str]]] = {}
-    of_models: dict[str, list[CellCount]] = {}
+    counts_by_model: dict[str, list[CellCount]] = {}
     for count in counts:
         if count.benchmark in titles:
             states = {"failed": count.error, "excluded": count.excluded, "not run": count.missing}
             named = {(titles[count.benchmark], state): number for state, number in states.items() if number}
             totals.setdefault(count.model, Counter()).update({**named, (titles[count.benchmark], ""): count.requests})
-            of_models.setdefault(count.model, []).append(count)
+            counts_by_model.setdefault(count.model, []).append(count)
     for model, total in totals.items():
         parts = [
             f"{title} {value:,} of {total[title, '']:,} {state}" for (title, state), value in total.items() if state
         ]
         if parts:
-            yield f"{model}, requests without an answer: {', '.join(parts)}{_first_error(of_models[model])}"
+            yield f"{model}, requests without an answer: {', '.join(parts)}{_first_error(counts_by_model[model])}"
 
 
 def _unreadable(titles: dict[str, str], numbers: Iterable[Measured]) -> Iterator[str]:
@@ -175,8 +175,8 @@ def _unreadable(titles: dict[str, str], numbers: Iterable[Measured]) -> Iterator
     for row in numbers:
         if metric_label(row.metric) == UNREADABLE and row.is_whole and row.value and row.n and row.benchmark in titles:
             share = row.value / row.n if row.unit == "count" else row.value
-            of_model = worst.setdefault(row.model, {})
-            of_model[titles[row.benchmark]] = max(share, of_model.get(titles[row.benchmark], 0.0))
+            model_shares = worst.setdefault(row.model, {})
+            model_shares[titles[row.benchmark]] = max(share, model_shares.get(titles[row.benchmark], 0.0))
     for model, shares in worst.items():
         parts = [f"{title} {100 * share:.0f}%" for title, share in shares.items() if share >= MANY_UNREADABLE]
         if parts:

@@ -111,12 +111,12 @@ def cost_table(
     """
     rows = []
     for model in dict.fromkeys(row.model for row in efficiency):
-        of_model = [row for row in efficiency if row.model == model]
+        model_rows = [row for row in efficiency if row.model == model]
         answers, read, written = (
-            sum(getattr(row, name) for row in of_model) for name in ("answers", "prompt_tokens", "output_tokens")
+            sum(getattr(row, name) for row in model_rows) for name in ("answers", "prompt_tokens", "output_tokens")
         )
-        seconds = f"{sum(row.latency_s for row in of_model) / answers:.2f}"
-        amount = cost_of(of_model, models)
+        seconds = f"{sum(row.latency_s for row in model_rows) / answers:.2f}"
+        amount = cost_of(model_rows, models)
         price = None if amount is None else dollars(amount)
         guesses = models.get(model, {}).get("engine") == "random"
         rows.append(TableRow(label=model, cells=(answers, read, written, seconds, price), baseline=guesses))

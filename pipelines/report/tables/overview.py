@@ -36,9 +36,9 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table
         lines += [TableRow(label=task, origin="heading")] if len(tasks) > 1 else []
         for model in _ordered([row.model for row in rows if row.task == task], ()):
             # A cell outside the sweep is as empty as one that could not be measured, but has no note.
-            of_model = tuple(cells.get((task, model, name)) for name in settings)
+            model_cells = tuple(cells.get((task, model, name)) for name in settings)
             is_compared = is_person(model) or model in part.baselines
-            lines.append(TableRow(label=model, cells=of_model, origin=_origin(model), baseline=is_compared))
+            lines.append(TableRow(label=model, cells=model_cells, origin=_origin(model), baseline=is_compared))
     is_plain = any(row.is_plain for row in rows)
     scale = "Not a fraction, so not in percent." if is_plain else "Percent."
     metric = metric_label(part.headline)
@@ -139,14 +139,14 @@ def mark_compared(table: Table, baselines: Collection[str]) -> Table:
     rows, heading = [], ""
     for row in table.rows:
         heading = row.label if row.origin == "heading" else heading
-        is_of_people = row.origin == "ours" and (is_person(row.label) or is_person(heading))
-        is_guess = row.origin == "ours" and any(_is_of(model, (row.label, heading)) for model in baselines)
-        origin = "human" if is_of_people else row.origin
-        rows.append(replace(row, origin=origin, baseline=row.baseline or is_of_people or is_guess))
+        is_human = row.origin == "ours" and (is_person(row.label) or is_person(heading))
+        is_guess = row.origin == "ours" and any(_is_labelled(model, (row.label, heading)) for model in baselines)
+        origin = "human" if is_human else row.origin
+        rows.append(replace(row, origin=origin, baseline=row.baseline or is_human or is_guess))
     return replace(table, rows=tuple(rows))
 
 
-def _is_of(model: str, labels: Iterable[str]) -> bool:
+def _is_labelled(model: str, labels: Iterable[str]) -> bool:
     """Return whether a label is a model's name, perhaps with a setting behind it."""
     endings = (", ", " + ", " \N{MINUS SIGN} ", " (")
     return any(label == model or label.startswith(tuple(f"{model}{ending}" for ending in endings)) for label in labels)

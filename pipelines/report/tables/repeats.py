@@ -68,11 +68,11 @@ def variance_table(name: str, rows: Sequence[VarianceRow]) -> Table | None:
 
 def tries_table(name: str, metrics: Sequence[Measured]) -> Table | None:
     """Return what several tries at one request are worth, by model, task and setting; None without repeats."""
-    of_tries = [row for row in metrics if row.benchmark == name and _is_of_tries(row.metric)]
-    if not of_tries:
+    try_metrics = [row for row in metrics if row.benchmark == name and _counts_tries(row.metric)]
+    if not try_metrics:
         return None
-    cells = {(row.model, row.task, row.setting, row.metric): row.cell for row in of_tries}
-    most = max(int(row.metric.removeprefix("pass_at_")) for row in of_tries if row.metric.startswith("pass_at_"))
+    cells = {(row.model, row.task, row.setting, row.metric): row.cell for row in try_metrics}
+    most = max(int(row.metric.removeprefix("pass_at_")) for row in try_metrics if row.metric.startswith("pass_at_"))
     shown = sorted({1, 2, most})
     columns = (*(f"pass_at_{k}" for k in shown), *(f"pass_hat_{k}" for k in shown[1:]), "majority", "spread")
     lines = [
@@ -82,7 +82,7 @@ def tries_table(name: str, metrics: Sequence[Measured]) -> Table | None:
     return worded("repeats", lines, columns, name=name, title=benchmark(name).title)
 
 
-def _is_of_tries(metric: str) -> bool:
+def _counts_tries(metric: str) -> bool:
     return metric in ("majority", "spread") or metric.startswith(("pass_at_", "pass_hat_"))
 
 

@@ -11,10 +11,10 @@ from pipelines.report.worded import worded_if_any
 def summary_table(cells: Mapping[str, Sequence[ReproductionCell]], titles: Mapping[str, str]) -> Table | None:
     """Return one row per paper with its cells by verdict; None where no model has a published row."""
     rows = []
-    for name, of_paper in cells.items():
-        counts = count_verdicts(of_paper)
-        numbers = (len({cell.model for cell in of_paper}), *(counts[verdict] for verdict in VERDICTS))
-        rows.append(TableRow(label=titles[name], cells=(reproduction_line(of_paper), *numbers)))
+    for name, paper_rows in cells.items():
+        counts = count_verdicts(paper_rows)
+        numbers = (len({cell.model for cell in paper_rows}), *(counts[verdict] for verdict in VERDICTS))
+        rows.append(TableRow(label=titles[name], cells=(reproduction_line(paper_rows), *numbers)))
     return worded_if_any("reproduction", rows, rule=reproduced_rule())
 
 

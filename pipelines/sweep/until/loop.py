@@ -112,12 +112,12 @@ def predict_until(
 
 
 def _without(models: Container[str], plans: Mapping[str, T]) -> dict[str, T]:
-    return {model: of_model for model, of_model in plans.items() if model not in models}
+    return {model: model_plans for model, model_plans in plans.items() if model not in models}
 
 
 def _benchmark_runs(sweep: Sweep, plans: Mapping[str, Sequence[ModelPlan]]) -> list[_BenchmarkRun]:
     context = sweep.context
-    spec, targets = context.spec, [plan.target for of_model in plans.values() for plan in of_model]
+    spec, targets = context.spec, [plan.target for model_plans in plans.values() for plan in model_plans]
     entries = sweep_entries(spec, targets)
     runs = []
     for name in dict.fromkeys(entry.benchmark for entry in entries):

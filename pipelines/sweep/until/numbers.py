@@ -46,7 +46,9 @@ class Number:
         is_binary = self.counts and self.largest == 1 and np.isin(self.totals, (0.0, 1.0)).all()
         if not is_binary or len(self.totals) >= self.population:
             return sequential_interval(self.totals, self.sizes, self.population, self.largest, reach)
-        hits, counts = ([int(of_rows[:count].sum()) for count in self.counts] for of_rows in (self.totals, self.sizes))
+        hits, counts = (
+            [int(row_values[:count].sum()) for count in self.counts] for row_values in (self.totals, self.sizes)
+        )
         population = self.population - len(self.sizes) + counts[-1]  # failed clusters are outside of it too
         return exact_interval(hits, counts, population, spent(self.clusters, population, reach)[: len(counts)])
 
@@ -80,7 +82,7 @@ def headlines(
     for estimate in sorted(means, key=lambda mean: names.index(mean.metric.metric)):
         cell = (estimate.metric.task, estimate.metric.setting)
         by_cell.setdefault(cell, {}).setdefault(estimate.metric.metric, []).append(estimate)
-    firsts = {cell: next(iter(of_cell.items())) for cell, of_cell in by_cell.items()}
+    firsts = {cell: next(iter(group_totals.items())) for cell, group_totals in by_cell.items()}
     numbers = {
         cell: _number(metric, estimates, _planned_rows(entry, every, cell), prefix, len(clusters))
         for cell, (metric, estimates) in firsts.items()

@@ -30,7 +30,7 @@ VALUE_END: Final = ', "'
 """What follows a value in the JSON; in an answer it is "}"."""
 ANSWER_END: Final = "}"
 _CAMERA: Final = '{"camera_location": [9.915478112284436, 0, 5.34366512298584], "objects": ['
-_OF: Final = "Ġof"
+_LINK: Final = "Ġof"
 
 _SIZES: Final = {
     "token": 32,  # what is copied
@@ -51,7 +51,7 @@ _SIZES: Final = {
     "marks": 5,  # fields, names, " of", numbers, nothing
 }
 """Directions of the hidden states by what they hold."""
-_FIELD, _NAME_MARK, _OF_MARK, _NUMBER, _FILLER = range(5)
+_FIELD, _NAME_MARK, _LINK_MARK, _NUMBER, _FILLER = range(5)
 _QUIET: Final = 132
 """Directions with the least energy: 2% of it in the model before."""
 
@@ -150,7 +150,7 @@ class _Embeddings:
         self._outputs[first_new:] = 0
         self._write_fields()
         self._write_values()
-        self._add([_OF], self._marks[_OF_MARK] * 2 * _CODE)
+        self._add([_LINK], self._marks[_LINK_MARK] * 2 * _CODE)
 
     def _write_fields(self) -> None:
         start = self._spaces["gram"][:, 0]
@@ -234,7 +234,7 @@ def _find_question(attention: _Attention, spaces: Mapping[str, Tensor]) -> None:
     attention.read(2, spaces["object"], _CODE, _LENGTHS[1])
     attention.write(LOOKUP_HEAD, spaces["pointed"], _CODE)
     attention.prefer(2, _FARTHER)
-    attention.gate(2, _MARK_CHANNEL, spaces["marks"][:, _OF_MARK], 60.0, 2 * _CODE / _LENGTHS[1])
+    attention.gate(2, _MARK_CHANNEL, spaces["marks"][:, _LINK_MARK], 60.0, 2 * _CODE / _LENGTHS[1])
     attention.read(1, spaces["field"], _CODE, _LENGTHS[1])
     attention.write(2, spaces["asked"], _ASKED)
 

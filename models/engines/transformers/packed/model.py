@@ -399,8 +399,8 @@ def _shift(positions: Sequence[Tensor], row: int, length: int) -> int:
     """
     if not positions:
         return 0
-    of_rows = positions[-1]
-    last = of_rows[..., min(row, of_rows.shape[-2] - 1), length - 1].flatten()[-3:]
+    row_positions = positions[-1]
+    last = row_positions[..., min(row, row_positions.shape[-2] - 1), length - 1].flatten()[-3:]
     if not bool((last == last[0]).all()):
         raise ValueError("the shared prefix ends inside a picture or clip")
     return int(last[0]) + 1 - length

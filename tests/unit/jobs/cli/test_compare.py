@@ -99,5 +99,5 @@ def test_sentences_name_sides_only_for_one_model_in_two_outputs() -> None:
     assert comparison_text(Comparison((difference(p_holm=0.00001),), ()))[1].endswith(
         "pool_accuracy of small is higher than of other by 4.1 points, on 120 rows, p < 0.0001 after correction."
     )
-    of_two_outputs = difference(p_holm=0.02, model_a="m", model_b="m")
-    assert "of m in B is higher than of m in A by 4.1 points" in comparison_text(Comparison((of_two_outputs,), ()))[1]
+    two_outputs = difference(p_holm=0.02, model_a="m", model_b="m")
+    assert "of m in B is higher than of m in A by 4.1 points" in comparison_text(Comparison((two_outputs,), ()))[1]

@@ -63,7 +63,7 @@ def test_quick_demo_runs_the_headline_of_every_benchmark(tmp_path: Path) -> None
         name: {(cell.task, cell.setting) for cell in cells_of(benchmark(name), spec.tasks, spec.settings)}
         for name in BENCHMARKS
     }
-    assert all(len({setting for _, setting in of_benchmark}) == 1 for of_benchmark in cells.values())
+    assert all(len({setting for _, setting in benchmark_cells}) == 1 for benchmark_cells in cells.values())
     assert LEARNED[1:] in cells[LEARNED[0]]
     for name in BENCHMARKS:
         definition = benchmark(name)

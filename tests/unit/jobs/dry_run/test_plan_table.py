@@ -134,12 +134,12 @@ def test_plan_states_the_hours_of_offloading_over_all_benchmarks(capsys: pytest.
     plan = ModelPlan(target=TARGET, calls=1000, prompt_tokens=600_000, output_tokens=200_000)
     plan_table.show_plan(spec, {"big": [plan, plan]}, as_json=False)
     printed = capsys.readouterr().out
-    of_one_plan, of_all_plans = (
+    one_plan, all_plans = (
         float(match[1].replace(",", ""))
         for pattern in (r"([\d,]+) h or more for this plan", r"([\d,]+) h or more in all")
         if (match := re.search(pattern, printed))
     )
-    assert of_all_plans == pytest.approx(2 * of_one_plan, abs=1)
+    assert all_plans == pytest.approx(2 * one_plan, abs=1)
 
 
 LOCAL = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 3})

@@ -73,8 +73,8 @@ def test_results_hold_the_metrics_of_the_whole_and_missing_scores_are_no_zeros(e
     }
     assert all("correct" not in sample for sample in lines(exported, "new", "maia_vsv_black-video"))
     content = results(exported, "m%2F1")
-    of_task = content["results"]["maia_vsv_black-video"]
-    assert (of_task["pool_accuracy,none"], of_task["pool_accuracy_stderr,none"]) == (0.625, "N/A")
+    task_results = content["results"]["maia_vsv_black-video"]
+    assert (task_results["pool_accuracy,none"], task_results["pool_accuracy_stderr,none"]) == (0.625, "N/A")
     assert "pool_accuracy,none" not in content["results"]["maia_vsv_1-frame"], "null is no value"
     assert [row["value"] for row in content["metrics"]] == [0.625, 0.5, None]
     assert content["n-samples"]["maia_oevqa_32-frames"] == {"original": 48, "effective": 48}

@@ -13,8 +13,8 @@ from tests.support.leaderboard_output import entry, metric, write_output
 def outs(tmp_path: Path) -> list[str]:
     models = {"one": entry("m1"), "two": entry("m2", limit="1-5")}
     return [
-        write_output(str(tmp_path / name), [of_model], [metric(of_model.model, 0.5)])
-        for name, of_model in models.items()
+        write_output(str(tmp_path / name), [model_entry], [metric(model_entry.model, 0.5)])
+        for name, model_entry in models.items()
     ]
 
 

@@ -63,13 +63,13 @@ def write(folder: Path, *results: dict[str, Any], model: str = "theirs", name: s
     return str(folder / name)
 
 
-def of_others(rows: tuple[LeaderboardRow, ...]) -> list[LeaderboardRow]:
+def external_rows(rows: tuple[LeaderboardRow, ...]) -> list[LeaderboardRow]:
     return [row for row in rows if row.origin == "reported"]
 
 
 def test_a_result_stands_beside_ours_with_source_and_interval_and_has_no_rank(out: str, tmp_path: Path) -> None:
     joined = join_outputs([out], reported=[write(tmp_path / "eee", result(0.6, uncertainty=INTERVAL))])
-    (row,) = of_others(joined.rows)
+    (row,) = external_rows(joined.rows)
     assert (row.model, row.value, row.ci_low, row.ci_high, row.n, row.rank) == ("theirs", 0.6, 0.5, 0.7, 90, None)
     assert row.source == "Example, A board, a.json"
     assert row.notes == ("reported by others: data, prompts and settings are not known",)
@@ -87,8 +87,8 @@ def test_a_result_without_an_interval_stands_below_all_that_have_one(out: str, t
     write(tmp_path / "eee" / "deep", result(0.9), result(0.6, uncertainty=odd), result(0.6, uncertainty=narrow))
     rows = join_outputs([out], reported=[str(tmp_path / "eee")]).rows
     assert [row.model for row in rows] == ["Qwen-2.5-VL 72B", "m1", *["theirs"] * 3]
-    assert [row.ci_low for row in of_others(rows)] == [None] * 3
-    assert [row.notes[1:] for row in of_others(rows)].count(("its interval is none of 95% around the value",)) == 2
+    assert [row.ci_low for row in external_rows(rows)] == [None] * 3
+    assert [row.notes[1:] for row in external_rows(rows)].count(("its interval is none of 95% around the value",)) == 2
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_results_of_another_table_or_unit_are_left_out(
 ) -> None:
     path = write(tmp_path / "eee", result(**changes), result(0.1))
     with caplog.at_level(logging.WARNING):
-        values = [row.value for row in of_others(join_outputs([out], reported=[path]).rows)]
+        values = [row.value for row in external_rows(join_outputs([out], reported=[path]).rows)]
     assert sorted(values) == ([0.1] if value is None else [0.1, value])
     assert ("are left out" in caplog.text) == (value is None)
 

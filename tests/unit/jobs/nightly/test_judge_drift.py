@@ -57,7 +57,7 @@ def test_the_same_judge_has_not_drifted_on_other_answers(night: Callable[..., Ni
         assert "of 40 answers judged again, 0.0%" in result.summary
     replies = [read_part(history, info.path) for info in history.list("judged_again", "*.parquet")]
     ids = [{*part["request_id"].to_pylist()} for part in replies]
-    assert {len(of_night) for of_night in ids} <= {40, 41}
+    assert {len(night_ids) for night_ids in ids} <= {40, 41}
     assert len(set.union(*ids)) > 40
 
 

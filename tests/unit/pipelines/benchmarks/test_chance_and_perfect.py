@@ -127,28 +127,34 @@ RIGHT = {
 
 def perfect(sample: Sample, request: PlannedRequest) -> str:
     """Return the right answer to a request, from the sample's own data."""
-    answers = {"maia": _of_maia, "mate": _of_mate, "unpie": _of_unpie, "vague": _of_vague, "vflute": _of_vflute}
+    answers = {
+        "maia": _maia_answer,
+        "mate": _mate_answer,
+        "unpie": _unpie_answer,
+        "vague": _vague_answer,
+        "vflute": _vflute_answer,
+    }
     return answers[request.columns["benchmark"]](sample, request)
 
 
-def _of_vague(sample: Sample, request: PlannedRequest) -> str:
+def _vague_answer(sample: Sample, request: PlannedRequest) -> str:
     data, setting = sample.data, request.columns["setting"]
     answer = str(data["ordering"][0] if request.columns["task"] == "mcq" else data["readings"]["correct"])
     return f"Answer 1 (reasoning): so it is.\nAnswer 2 (intention): {answer}" if setting.endswith("cot") else answer
 
 
-def _of_vflute(sample: Sample, request: PlannedRequest) -> str:
+def _vflute_answer(sample: Sample, request: PlannedRequest) -> str:
     label = str(sample.data["label"])
     return label if request.columns["setting"] == "label-only" else f"{sample.data['explanation']}\nLABEL: {label}"
 
 
-def _of_mate(sample: Sample, request: PlannedRequest) -> str:
+def _mate_answer(sample: Sample, request: PlannedRequest) -> str:
     row = find_row(sample, request.columns["task"], request.columns["setting"])
     assert row is not None
     return json.dumps({"answer": row["gold"]})
 
 
-def _of_maia(sample: Sample, request: PlannedRequest) -> str:
+def _maia_answer(sample: Sample, request: PlannedRequest) -> str:
     data = sample.data
     if request.columns["task"] == "oevqa":
         return str(data["answers"][0])
@@ -158,7 +164,7 @@ def _of_maia(sample: Sample, request: PlannedRequest) -> str:
     return "A" if true < false else "B"
 
 
-def _of_unpie(sample: Sample, request: PlannedRequest) -> str:
+def _unpie_answer(sample: Sample, request: PlannedRequest) -> str:
     data, task = sample.data, request.columns["task"]
     if task != "disambiguation":
         return str(data["phrase" if task == "grounding" else "sentence"])
@@ -167,14 +173,14 @@ def _of_unpie(sample: Sample, request: PlannedRequest) -> str:
 
 
 @cache
-def of_the_perfect(name: str) -> tuple[Metric, ...]:
+def perfect_metrics(name: str) -> tuple[Metric, ...]:
     samples = many(name, {"maia": 48, "mate": 384, "vflute": 723}.get(name, 60))
     return tuple(reduced(name, samples, perfect, judge=True))
 
 
 @pytest.mark.parametrize("name", benchmark_names())
 def test_perfect_answers_score_a_hundred_percent_everywhere(name: str) -> None:
-    measured = [metric for metric in of_the_perfect(name) if metric.metric in RIGHT[name]]
+    measured = [metric for metric in perfect_metrics(name) if metric.metric in RIGHT[name]]
     measured = [metric for metric in measured if metric.setting not in UNSHOWN or metric.value is not None]
     assert {metric.metric for metric in measured} == RIGHT[name]
     wrong = [metric for metric in measured if metric.value != pytest.approx(1.0) and not _nothing_to_ask(name, metric)]
@@ -186,7 +192,7 @@ def _nothing_to_ask(name: str, metric: Metric) -> bool:
 
 
 def test_perfect_answers_have_no_out_of_scene_errors() -> None:
-    oses = [metric for metric in of_the_perfect("mate") if metric.metric == "ose"]
+    oses = [metric for metric in perfect_metrics("mate") if metric.metric == "ose"]
     assert oses
     assert {metric.value for metric in oses} == {None}
 

@@ -121,12 +121,12 @@ def test_people_are_never_best_and_change_no_note_or_figure_of_models() -> None:
     models = {"model": mate_metrics(5500, 0.5, 7)}
     people = {"human:ann": mate_metrics(3, 1.0, 9), POOLED: mate_metrics(69, 0.9, 9)}
     with_people, alone = (Results.of("mate", metrics, ()) for metrics in ({**people, **models}, models))
-    of_both = {table.id: mark_compared(table, ()) for table in MATE.tables(with_people)}
+    marked = {table.id: mark_compared(table, ()) for table in MATE.tables(with_people)}
     for table in MATE.tables(alone):
-        assert of_both[table.id].notes == table.notes
-        rows = [row for row in of_both[table.id].rows if row.origin != "human"]
+        assert marked[table.id].notes == table.notes
+        rows = [row for row in marked[table.id].rows if row.origin != "human"]
         assert table.id == "mate_table5" or rows == list(table.rows)  # there models are columns
-    peoples = [row for row in of_both["mate_table1"].rows if row.origin == "human"]
+    peoples = [row for row in marked["mate_table1"].rows if row.origin == "human"]
     assert [row.label for row in peoples] == ["human:ann", POOLED]
     assert all(row.baseline for row in peoples)
     figures = {figure.id: figure for figure in MATE.figures(with_people.without_people())}

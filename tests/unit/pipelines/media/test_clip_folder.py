@@ -183,8 +183,8 @@ def test_damaged_clip_is_decoded_again(folder: str, decode: Counter, way: str) -
     ClipFolder(folder).fetch(CLIP, 1000, decode)
     other = Frames(pixels=255 - PIXELS, seconds=(0.0, 1.5), fps=25.0, total_frames=50)
     ClipFolder(folder).fetch(Media("video", "b" * 64, 2), 1000, lambda: other)
-    path, of_other_clip = sorted((scratch_base() / folder).glob("*.frames"))
-    content = DAMAGES[way](path.read_bytes(), of_other_clip.read_bytes())
+    path, other_path = sorted((scratch_base() / folder).glob("*.frames"))
+    content = DAMAGES[way](path.read_bytes(), other_path.read_bytes())
     path.unlink()
     if content is not None:
         path.write_bytes(content)

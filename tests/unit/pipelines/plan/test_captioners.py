@@ -63,13 +63,13 @@ def test_each_captioner_is_asked_once_and_the_tables_are_those_of_the_first(vagu
     both, single = tmp_path / "both", tmp_path / "single"
     result = run_sweep(sweep(vague_data, both, "a", "b"))
     run_sweep(sweep(vague_data, single, "a"))
-    rows, of_first = predictions(both), predictions(single)
+    rows, first_rows = predictions(both), predictions(single)
     count = Counter((row["setting"], row["captioner"]) for row in rows.values())
     items, captions = count["lm", ""], captions_of(both)
     different = sum(captions["a", picture] != captions["b", picture] for _, picture in captions) // 2
     assert 0 < different < items  # a prompt with the same caption is the same request, and asked once
     assert count == {("lm", ""): items, ("sm-other", "a"): items, ("sm-other", "b"): different}
-    assert {name: rows[name] for name in of_first} == of_first
+    assert {name: rows[name] for name in first_rows} == first_rows
     assert metrics(both) == metrics(single)
     assert {(total.setting, total.requests) for total in result.counts} == {
         ("lm", items),
@@ -91,9 +91,9 @@ def test_numbers_of_another_captioner_are_those_of_a_run_with_it_alone(vague_dat
     run_sweep(sweep(vague_data, both, "a", "b"))
     run_sweep(sweep(vague_data, single, "b"))
     expected = [row for row in metrics(single) if row["setting"] == "sm-other"]
-    of_other = [row for row in metrics(both, "b") if not row["subset"].startswith("prompt")]
-    assert {row["metric"] for row in of_other} >= {"accuracy", "delta_vs_lm"}
-    bare = [{**row, "subset": row["subset"].removesuffix("captioner:b").removesuffix(", ")} for row in of_other]
+    other_rows = [row for row in metrics(both, "b") if not row["subset"].startswith("prompt")]
+    assert {row["metric"] for row in other_rows} >= {"accuracy", "delta_vs_lm"}
+    bare = [{**row, "subset": row["subset"].removesuffix("captioner:b").removesuffix(", ")} for row in other_rows]
     assert sorted(bare, key=str) == sorted(expected, key=str)
 
 

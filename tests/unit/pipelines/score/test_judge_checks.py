@@ -80,9 +80,9 @@ def test_a_sweep_asks_so_many_changed_questions_and_keeps_its_metrics(tmp_path: 
         numbers = json.loads((tmp_path / "out" / "report" / "metrics.json").read_text())
         accuracies += [n["value"] for n in numbers if n["metric"] == "judged_accuracy"]
     assert accuracies[0] == accuracies[1]
-    of_checks = {n["category"]: n["n"] for n in numbers if n["metric"] == "judge_changed"}
-    assert set(of_checks) == set(CHECKS)
-    assert max(of_checks.values()) <= 5
+    check_counts = {n["category"]: n["n"] for n in numbers if n["metric"] == "judge_changed"}
+    assert set(check_counts) == set(CHECKS)
+    assert max(check_counts.values()) <= 5
     store = Store(str(tmp_path / "out"))
     questions = sum(read_part(store, info.path).num_rows for info in store.list("judgements", "*.parquet"))
     assert questions > 12 + 5

@@ -80,11 +80,11 @@ def asked_about(spec: RunSpec, reply: Reply | None) -> list[tuple[str, dict[str,
     entries = load_run(context.out).entries
 
     def rows(_: SweepContext, entry: ManifestEntry, scoring: ScoringContext) -> Iterator[Row]:
-        of_m = next(each for each in entries if (each.benchmark, each.model) == (entry.benchmark, "m"))
-        return planned_rows(context, of_m, scoring)
+        entry_m = next(each for each in entries if (each.benchmark, each.model) == (entry.benchmark, "m"))
+        return planned_rows(context, entry_m, scoring)
 
-    def run_jobs(title: str, of_round: Mapping[str, Job], plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, str]:
-        ((name, job),) = of_round.items()
+    def run_jobs(title: str, round_jobs: Mapping[str, Job], plans: Mapping[str, Sequence[ModelPlan]]) -> dict[str, str]:
+        ((name, job),) = round_jobs.items()
         (plan,) = plans[name]
         assert plan.to_do == sum(unit.requests for unit in job.units)
         loader, ids = job.loader.build(), dict[str, list[str]]()

@@ -101,8 +101,8 @@ def test_external_entry_has_nothing_pending(maia_data: str, tmp_path: Path) -> N
     out = Store(spec.out)
     with AnswerSpool.temporary() as answers:
         for i in range(5):
-            of_row = {"benchmark": "maia", "model": "m", "variant": str(i), "output": None if i == 4 else "A"}
-            answers.add(i, {**row, **of_row})
+            row_columns = {"benchmark": "maia", "model": "m", "variant": str(i), "output": None if i == 4 else "A"}
+            answers.add(i, {**row, **row_columns})
         imported = import_rows(SweepContext.open(spec), "maia", "m", answers)
     assert imported
     save_run(out, RunManifest(), RunManifest(entries=(imported,)))

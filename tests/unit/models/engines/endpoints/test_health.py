@@ -195,4 +195,4 @@ def test_many_unsent_calls_end_the_run_as_many_refusals_do(action: Action, messa
 )
 def test_other_refusals_are_of_their_prompts(message: str) -> None:
     failed = classify_status(400, {}, body={"message": message}, text="", now=0.0)
-    assert (failed.failure.type, failed.is_of_setup) == ("http_400", False)
+    assert (failed.failure.type, failed.is_setup_failure) == ("http_400", False)

@@ -173,11 +173,11 @@ def test_adapter_without_weights_is_reported(folder: Path, tmp_path: Path) -> No
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
 
 
-@pytest.mark.parametrize(("cores", "visible", "of_machine", "threads"), [(96, 1, 8, 6), (16, 1, 0, 8), (2, 4, 4, 1)])
+@pytest.mark.parametrize(("cores", "visible", "nodes", "threads"), [(96, 1, 8, 6), (16, 1, 0, 8), (2, 4, 4, 1)])
 def test_process_on_a_gpu_has_threads_for_pixels(
-    cores: int, visible: int, of_machine: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cores: int, visible: int, nodes: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(of_machine):
+    for number in range(nodes):
         (tmp_path / f"0000:{number}").mkdir()
     numbers: list[int] = []
     settings: list[str] = []
@@ -226,10 +226,10 @@ def test_setting_of_torchs_allocator_exists() -> None:
 def test_dtype_that_the_processor_emulates_is_said(
     dtype: str, has_instructions: bool | None, warned: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_mkldnn = {f"_is_mkldnn_{kind}_supported": lambda: has_instructions for kind in ("bf16", "fp16")}
+    mkldnn = {f"_is_mkldnn_{kind}_supported": lambda: has_instructions for kind in ("bf16", "fp16")}
     if has_instructions is None:
-        of_mkldnn = {}
-    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(**of_mkldnn))
+        mkldnn = {}
+    monkeypatch.setattr(torch.ops, "mkldnn", SimpleNamespace(**mkldnn))
     warnings = TransformersEngine(spec_of(folder, dtype=dtype)).warnings
     assert [f"this processor emulates torch.{dtype}" in text and "`dtype: float32`" in text for text in warnings] == (
         [True] if warned else []

@@ -127,8 +127,8 @@ def test_adapter_of_another_model_is_refused(
 def test_files_are_checked_without_reading_a_tensor(checkpoint_of: Checkpoints, adapter: Path, tmp_path: Path) -> None:
     """What vLLM loads by itself is checked by the same rules first."""
 
-    def launched(folder: Path, of_adapter: Path) -> LaunchedModel:
-        return LaunchedModel.as_named(spec_of(folder, adapter=str(of_adapter), tensor_parallel=2))
+    def launched(folder: Path, adapter: Path) -> LaunchedModel:
+        return LaunchedModel.as_named(spec_of(folder, adapter=str(adapter), tensor_parallel=2))
 
     folder = checkpoint_of("qwen2_5_vl")
     check_files(launched(folder, adapter))

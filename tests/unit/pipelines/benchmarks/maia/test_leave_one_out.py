@@ -8,7 +8,7 @@ import pytest
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import HumanInputs
 from pipelines.benchmarks.maia.benchmark import BENCHMARK
-from pipelines.benchmarks.maia.facts import OF_PEOPLE
+from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT_KEY
 from pipelines.benchmarks.maia.prompts import left_out
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Row
@@ -91,13 +91,18 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
     model = maia_rows.frame(
         [Question(pairs="", judged="rejected"), Question(pairs="", judged="accepted", video="video2")]
     )
-    paired = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={OF_PEOPLE.model: frame}))
+    paired = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={LEAVE_ONE_OUT_KEY.model: frame}))
     assert values(paired) == {
         "oevqa_accuracy": (0.5, 2),
         "oevqa_accuracy_of_people": (0.75, 2),
         "oevqa_accuracy_minus_people": (-0.25, 2),
     }
-    row = {"model": OF_PEOPLE.model, "task": "oevqa", "setting": "leave-one-out", "metric": OF_PEOPLE.metric}
+    row = {
+        "model": LEAVE_ONE_OUT_KEY.model,
+        "task": "oevqa",
+        "setting": "leave-one-out",
+        "metric": LEAVE_ONE_OUT_KEY.metric,
+    }
     results = results_of("maia", pd.DataFrame([{**row, "value": 0.75, "n": 16}]))
     level = next(level for level in BENCHMARK.human.reference_values(results) if level.metric == "oevqa_accuracy")
     assert (level.value, level.n, level.items) == (0.75, 16, "approximate")

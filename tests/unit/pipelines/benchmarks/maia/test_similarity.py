@@ -85,8 +85,8 @@ def test_intervals_of_corpus_metrics_are_over_videos() -> None:
     metrics = reduced(scripted)
     counts = bleu_counts(texts, [list(ANSWERS)] * 4) * 12
     for name, order in (("bleu", 4), ("bleu_1", 1)):
-        metric, of_rows = metric_of(metrics, name), partial(_bleu, counts, order)
-        assert (metric.ci_low, metric.ci_high) == pytest.approx(jackknife_ends(of_rows, "abcd", logit=True))
+        metric, statistic = metric_of(metrics, name), partial(_bleu, counts, order)
+        assert (metric.ci_low, metric.ci_high) == pytest.approx(jackknife_ends(statistic, "abcd", logit=True))
     scores = cider([question.answer for question in scripted], [list(ANSWERS)] * len(scripted))
     assert set(scores) == {0.0}  # every question has the same references
     assert (metric_of(metrics, "cider").value, metric_of(metrics, "cider").ci_low) == (0.0, None)

@@ -23,13 +23,13 @@ LABELS = (
 ROWS = [Scored(), Scored(gold=0, label=1), Scored(label=1), Scored()]
 
 
-def compared(rows: Sequence[Scored], setting: str, of_samples: Sequence[Scored] = ROWS) -> dict[str, Metric]:
+def compared(rows: Sequence[Scored], setting: str, sampled: Sequence[Scored] = ROWS) -> dict[str, Metric]:
     scores = frame([replace(row, setting=setting) for row in rows])
     labels = pd.DataFrame(BENCHMARK.human.predictions("labels", LABELS)).assign(status="ok")
     people = {
         str(name): rows.rename(columns={"output": "answer"}) for name, rows in labels.groupby("model", sort=False)
     }
-    metrics = BENCHMARK.human.metrics(HumanInputs(scores=scores, samples=samples(of_samples), people=people))
+    metrics = BENCHMARK.human.metrics(HumanInputs(scores=scores, samples=samples(sampled), people=people))
     return {metric.metric: metric for metric in metrics}
 
 

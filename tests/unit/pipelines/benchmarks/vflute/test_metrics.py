@@ -127,8 +127,8 @@ def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
     ours = {(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics}
     printed = published("vflute")
     printed = printed[printed["setting"].ne("") & ~printed["metric"].isin(["adequacy", "preference"])]
-    of_ours = benchmark("vflute").publication.settings
-    printed = printed.assign(setting=[of_ours.get(name, name) for name in printed["setting"]])
+    our_settings = benchmark("vflute").publication.settings
+    printed = printed.assign(setting=[our_settings.get(name, name) for name in printed["setting"]])
     keys = printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
     assert {tuple(key) for key in keys} <= ours
     names = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]

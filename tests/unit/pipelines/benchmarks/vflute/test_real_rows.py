@@ -63,18 +63,18 @@ def test_f1_at_thresholds_equals_scikit_learn(samples: list[Sample]) -> None:
 
     metrics = reduced("vflute", samples, answer, settings=["zero-shot"], compare=compare)
     for subset in ("", *sorted({sample.subset for sample in samples})):
-        of_subset = [sample for sample in samples if subset in ("", sample.subset)]
-        where = {"subset": subset, "category": of_subset[0].category} if subset else {}
-        gold = np.array([sample.data["label"] == "entailment" for sample in of_subset])
+        subset_samples = [sample for sample in samples if subset in ("", sample.subset)]
+        where = {"subset": subset, "category": subset_samples[0].category} if subset else {}
+        gold = np.array([sample.data["label"] == "entailment" for sample in subset_samples])
         for k in (0, 53, 60):
             right = [
                 answers_by_id[sample.sample_id] == sample.data["label"] and score[sample.sample_id] > k / 100
-                for sample in of_subset
+                for sample in subset_samples
             ]
             answers = np.where(right, gold, ~gold)
             expected = f1_score(gold, answers, average="macro", zero_division=0)
             value = metric_of(metrics, f"f1_at_{k}", setting="zero-shot", **where)
-            assert (value.value, value.n) == (pytest.approx(expected), len(of_subset))
+            assert (value.value, value.n) == (pytest.approx(expected), len(subset_samples))
     labels = [answers_by_id[sample.sample_id] == sample.data["label"] for sample in samples]
     assert metric_of(metrics, "accuracy").value == pytest.approx(np.mean(labels))
     assert metric_of(metrics, "none_rate").value == pytest.approx(
