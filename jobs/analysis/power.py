@@ -226,10 +226,10 @@ def _single(number: Measured, out: Store, entry: ManifestEntry | None, planned: 
     error = math.sqrt(2) * Evidence(number.value, number.ci_low, number.ci_high, number.n, freedom).standard_error
     texts = ScoreRows.read(out, entry).texts
     tasks = benchmark(number.benchmark).derived_tasks.get(number.task, (number.task,))
-    cell = np.isin(texts["task"], tasks) & (texts["setting"] == number.setting)
-    rows = cell & (texts["status"] == "ok")
+    in_group = np.isin(texts["task"], tasks) & (texts["setting"] == number.setting)
+    rows = in_group & (texts["status"] == "ok")
     if number.n > rows.sum():  # a metric that counts failed rows as wrong
-        rows = cell & np.isin(texts["status"], ["ok", "error"])
+        rows = in_group & np.isin(texts["status"], ["ok", "error"])
     clusters = len({*texts["cluster"][rows]})
     freedom = number.ci_df or max(1.0, clusters - 1.0)
     pilot = Pilot(standard_error=error, n=number.n, clusters=clusters, freedom=freedom, spread_freedom=freedom)

@@ -95,12 +95,12 @@ def _entries(spec: AnnotationSpec) -> list[ManifestEntry]:
 def _rows(entry: ManifestEntry, spec: AnnotationSpec) -> Iterator[Row]:
     """Yield a model's answers in the tasks and settings of the sweep."""
     out, context = Store(spec.out), ScoringContext.open(entry.data, entry.prompts)
-    cells = {(cell.task, cell.setting) for cell in entry.prompts.task_settings}
+    groups = {(group.task, group.setting) for group in entry.prompts.task_settings}
     for path, _ in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model), ["request_id"]):
         other_set_ids = ids_of_other_prompt_sets(out, entry, path)
         for row in rows_of(read_part(out, path), context):
             is_shown = row.status == "ok" and not row.repeat and row.request_id not in other_set_ids
-            if is_shown and (row.task, row.setting) in cells and _is_wanted(row.task, row.setting, spec):
+            if is_shown and (row.task, row.setting) in groups and _is_wanted(row.task, row.setting, spec):
                 yield row
 
 

@@ -1,1 +1,1 @@
-"""Check published tables against themselves: rules as data, cells with their rounding, and what the rules find."""
+"""Check published tables against themselves: rules as data, numbers with their rounding, and what the rules find."""

@@ -41,7 +41,7 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PrintedValue:
     """One printed number."""
 
     row: PublishedValue
@@ -70,7 +70,7 @@ class Cell:
         return row.table, row.task, row.subset, row.category, row.metric
 
     def fits(self, where: Where) -> bool:
-        """Return whether a rule about some cells is about this one."""
+        """Return whether a rule about some numbers is about this one."""
         return all(getattr(self.row, name) == value for name, value in where.items())
 
 
@@ -82,69 +82,69 @@ def number_text(value: Fraction, step: Fraction) -> str:
 
 
 @dataclass(frozen=True)
-class Cells:
+class PrintedValues:
     """All printed numbers of a paper; two names of one model are one, by `aliases`."""
 
     rows: Sequence[PublishedValue]
     aliases: Mapping[str, str]  # printed name -> one name for all names of a model
-    other_items: tuple[str, ...] = ()  # tables whose cells are not those of other tables
-    faulty: frozenset[tuple[str, ...]] = frozenset()  # table and key of cells that are wrong by themselves
+    other_items: tuple[str, ...] = ()  # tables whose numbers are not those of other tables
+    faulty: frozenset[tuple[str, ...]] = frozenset()  # table and key of numbers that are wrong by themselves
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def numbers(self) -> tuple[PrintedValue, ...]:
         """The numbers in the order of the file, under the printed names."""
         steps = printed_steps(self.rows)
         return tuple(
-            Cell(row, Fraction(repr(row.value)), steps[row.table, row.metric])
+            PrintedValue(row, Fraction(repr(row.value)), steps[row.table, row.metric])
             for row in self.rows
             if row.value is not None
         )
 
     @cached_property
-    def _by_key(self) -> Mapping[tuple[str, ...], list[Cell]]:
-        index: dict[tuple[str, ...], list[Cell]] = {}
-        for cell in self.cells:
-            index.setdefault(self._identity(cell.row), []).append(cell)
+    def _by_key(self) -> Mapping[tuple[str, ...], list[PrintedValue]]:
+        index: dict[tuple[str, ...], list[PrintedValue]] = {}
+        for number in self.numbers:
+            index.setdefault(self._identity(number.row), []).append(number)
         return index
 
     def _identity(self, row: PublishedValue) -> tuple[str, ...]:
         return self.aliases.get(row.model, row.model), *(getattr(row, name) for name in DIMENSIONS[1:])
 
-    def find(self, row: PublishedValue, **changes: str) -> Cell | None:
-        """Return the cell of a row with other values of some dimensions: of its table first, then of another."""
+    def find(self, row: PublishedValue, **changes: str) -> PrintedValue | None:
+        """Return the number of a row with other values of some dimensions: of its table first, then of another."""
         identity = dict(zip(DIMENSIONS, self._identity(row), strict=True)) | changes
         identity["model"] = self.aliases.get(identity["model"], identity["model"])
-        cells = self._by_key.get(tuple(identity.values()), [])
-        same_items = [cell for cell in cells if {cell.row.table, row.table}.isdisjoint(self.other_items)]
-        return next((cell for cell in cells if cell.row.table == row.table), next(iter(same_items), None))
+        numbers = self._by_key.get(tuple(identity.values()), [])
+        same_items = [number for number in numbers if {number.row.table, row.table}.isdisjoint(self.other_items)]
+        return next((number for number in numbers if number.row.table == row.table), next(iter(same_items), None))
 
-    def is_faulty(self, cell: Cell) -> bool:
-        """Return whether a check of the cell alone finds it wrong; sums over it are then not checked."""
-        return (cell.row.table, *cell.key) in self.faulty
+    def is_faulty(self, number: PrintedValue) -> bool:
+        """Return whether a check of the number alone finds it wrong; sums over it are then not checked."""
+        return (number.row.table, *number.key) in self.faulty
 
-    def is_common(self, cell: Cell) -> bool:
+    def is_common(self, number: PrintedValue) -> bool:
         """Return whether at least half of the lines have this number in this column: its repetition says nothing."""
-        values = self._columns[cell.column]
-        return len(values) > 4 and 2 * values.count(cell.value) >= len(values)
+        values = self._columns[number.column]
+        return len(values) > 4 and 2 * values.count(number.value) >= len(values)
 
     @cached_property
     def _columns(self) -> Mapping[tuple[str, ...], list[Fraction]]:
         columns: dict[tuple[str, ...], list[Fraction]] = {}
-        for cell in self.cells:
-            columns.setdefault(cell.column, []).append(cell.value)
+        for number in self.numbers:
+            columns.setdefault(number.column, []).append(number.value)
         return columns
 
-    def repeats(self) -> Iterator[list[Cell]]:
-        """Yield the cells that several tables print."""
-        for cells in self._by_key.values():
-            same_items = [cell for cell in cells if cell.row.table not in self.other_items]
+    def repeats(self) -> Iterator[list[PrintedValue]]:
+        """Yield the numbers that several tables print."""
+        for numbers in self._by_key.values():
+            same_items = [number for number in numbers if number.row.table not in self.other_items]
             if len(same_items) > 1:
                 yield same_items
 
-    def lines(self) -> Iterable[tuple[tuple[str, ...], list[Cell]]]:
-        """Return the lines of tables: table, model, task, setting and subset, and the cells in printed order."""
-        lines: dict[tuple[str, ...], list[Cell]] = {}
-        for cell in self.cells:
-            row = cell.row
-            lines.setdefault((row.table, row.model, row.task, row.setting, row.subset), []).append(cell)
+    def lines(self) -> Iterable[tuple[tuple[str, ...], list[PrintedValue]]]:
+        """Return the lines of tables: table, model, task, setting and subset, and the numbers in printed order."""
+        lines: dict[tuple[str, ...], list[PrintedValue]] = {}
+        for number in self.numbers:
+            row = number.row
+            lines.setdefault((row.table, row.model, row.task, row.setting, row.subset), []).append(number)
         return lines.items()

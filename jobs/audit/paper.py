@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.audit.cells import Cell, Cells
+from jobs.audit.cells import PrintedValue, PrintedValues
 from jobs.audit.rules import Rule
 
 
@@ -30,16 +30,16 @@ class Paper:
     """The printed numbers of a paper, its figures about the data, and what they must obey."""
 
     name: str
-    cells: Cells
+    numbers: PrintedValues
     facts: Mapping[str, str]
     rules: tuple[Rule, ...]
 
-    def finding(self, cell: Cell, rule: str, expected: str, **changes: str) -> Finding:
-        """Return a finding about a cell."""
+    def finding(self, number: PrintedValue, rule: str, expected: str, **changes: str) -> Finding:
+        """Return a finding about a number."""
         names = ("table", "model", "task", "setting", "subset", "category", "metric")
-        texts = {name: getattr(cell.row, name) for name in names}
+        texts = {name: getattr(number.row, name) for name in names}
         return Finding(
-            **{"paper": self.name, "rule": rule, "printed": cell.text, "expected": expected, **texts, **changes}
+            **{"paper": self.name, "rule": rule, "printed": number.text, "expected": expected, **texts, **changes}
         )
 
     def select(self, kind: type[Any]) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from typing import Any, Final, get_args
 
 from pydantic import TypeAdapter
 
-from jobs.audit.cells import Cells
+from jobs.audit.cells import PrintedValues
 from jobs.audit.checks import audit_paper
 from jobs.audit.paper import Finding, Paper
 from jobs.audit.rules import OtherItems, Rule
@@ -49,7 +49,7 @@ def audit(names: Sequence[str] = ()) -> tuple[list[Finding], dict[str, int]]:
             raise UsageError(f"no published tables of {given_name!r}{suggest(given_name, known_names)}")
     checked = {name: load_paper(name) for name in chosen or known_names}
     findings = [finding for paper in checked.values() for finding in audit_paper(paper)]
-    return findings, {name: len(paper.cells.cells) for name, paper in checked.items()}
+    return findings, {name: len(paper.numbers.numbers) for name, paper in checked.items()}
 
 
 def load_paper(name: str) -> Paper:
@@ -62,4 +62,4 @@ def load_paper(name: str) -> Paper:
         for printed in spec.published_as
         if printed.benchmark == name
     }
-    return Paper(name, Cells(benchmark(name).published, aliases, tables), load_dataset_facts(name), rules)
+    return Paper(name, PrintedValues(benchmark(name).published, aliases, tables), load_dataset_facts(name), rules)

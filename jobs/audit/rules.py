@@ -1,15 +1,15 @@
 """Rules that printed numbers must follow, as data: each kind of relation once, filled in for a paper in `papers`.
 
-A rule about cells names a dimension of the key (`model`, `task`, `setting`, `subset`, `category` or `metric`); the
-cells that it relates are equal in all others. Cells that it needs are looked up in the table of the checked one, then
-in the paper's other tables; where one is not printed, nothing is checked.
+A rule about numbers names a dimension of the key (`model`, `task`, `setting`, `subset`, `category` or `metric`); the
+numbers that it relates are equal in all others. Numbers that it needs are looked up in the table of the checked one,
+then in the paper's other tables; if one is not printed, nothing is checked.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-Where: TypeAlias = Mapping[str, str]  # dimension, or `table` -> its value: the cells that a rule is about
+Where: TypeAlias = Mapping[str, str]  # dimension, or `table` -> its value: the numbers that a rule is about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AtMost:
-    """One measure cannot exceed another of the same cell."""
+    """One measure cannot exceed another with the same key."""
 
     lower: str
     upper: str
@@ -87,7 +87,7 @@ class Unbounded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherItems:
-    """Tables on items of their own: their cells are not those of other tables."""
+    """Tables on items of their own: their numbers are not those of other tables."""
 
     tables: tuple[str, ...]
 

@@ -51,18 +51,18 @@ def _show_counts(
     *,
     as_json: bool,
 ) -> None:
-    cells = [
-        cell
+    groups = [
+        group
         for entry in entries
-        for cell in count_entry(
+        for group in count_entry(
             context.out, entry, plans_of_all_sets(entry, context.out, context.plans, context.datasets)
         )
     ]
     if as_json:
-        print_json({"cells": cells, "helpers": helper_rows(helpers)})
+        print_json({"cells": groups, "helpers": helper_rows(helpers)})
         return
     heads = ("model", "benchmark", "task", "setting", "requests", "done", "failed", "pending")
-    print_line(table(heads, [[cell[head] for head in heads] for cell in cells]))
+    print_line(table(heads, [[group[head] for head in heads] for group in groups]))
     for row in helper_rows(helpers):
         print_line(f"{row['model']}, {row['benchmark']}: {row['calls']:,} calls, {row['price'] or 'no price'}")
     if Stage.SCORE not in stages:
@@ -79,11 +79,11 @@ def show_file(spec: RunSpec, path: Path, *, tool: str | None = None, as_json: bo
     heads = ("benchmark", "model", "task", "setting", "answers")
     with AnswerSpool.temporary() as answers:
         read_answers(spec, path, answers, tool)
-    rows = [dict(zip(heads, (*cell, count), strict=True)) for cell, count in sorted(answers.counts.items())]
+    rows = [dict(zip(heads, (*group, count), strict=True)) for group, count in sorted(answers.counts.items())]
     rejected = answers.rejections
     text = (
         f"Nothing was run. {len(rejected)} rows of {path} cannot be used. Whether the samples of the others exist, and "
         "which --limit and --sample-id select, is checked when they are scored."
     )
-    cells = [[row[head] for head in heads] for row in rows]
-    print_result(as_json, {"answers": rows, "rejected": len(rejected)}, table(heads, cells), text)
+    lines = [[row[head] for head in heads] for row in rows]
+    print_result(as_json, {"answers": rows, "rejected": len(rejected)}, table(heads, lines), text)

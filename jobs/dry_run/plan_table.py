@@ -45,9 +45,9 @@ def show_plan(
         *("GPUs", "GPU GB", "price"),
     )
     print_line(table(heads, [[_format(row[key]) for key in _PLAN_KEYS] for row in (*rows, *helper_plan_rows)]))
-    cells = [[row["model"], row["benchmark"], *cell] for row in rows for cell in row["cells"]]
+    groups = [[row["model"], row["benchmark"], *group] for row in rows for group in row["cells"]]
     print_line("")
-    print_line(table(("model", "benchmark", "task", "setting", "requests", "to do"), cells))
+    print_line(table(("model", "benchmark", "task", "setting", "requests", "to do"), groups))
     print_line("")
     for model, model_spec in {**spec.models, **{helper.name: helper.spec for helper in helpers}}.items():
         print_line(f"{model}: {engine_summary(model_spec)}")

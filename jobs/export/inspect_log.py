@@ -85,7 +85,9 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
             name=entry.benchmark, samples=len(samples), sample_ids=[str(sample.id) for sample in samples]
         ),
         task_args={
-            "settings": list(dict.fromkeys(cell.setting for cell in target.prompts.task_settings if cell.task == task))
+            "settings": list(
+                dict.fromkeys(group.setting for group in target.prompts.task_settings if group.task == task)
+            )
         },
         model=entry.model,
         model_args=dict(target.fingerprint),

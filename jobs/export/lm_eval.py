@@ -111,9 +111,9 @@ def _arguments(prompts: Sequence[str], scored_texts: Sequence[str], generation: 
 def _results(run: ExportedRun, entries: Sequence[ManifestEntry], counts: Mapping[str, int]) -> dict[str, Any]:
     rows = [row for entry in entries for row in run.metrics_of(entry)]
     task_benchmarks = {
-        _task_name(entry.benchmark, cell.task, cell.setting): entry.benchmark
+        _task_name(entry.benchmark, group.task, group.setting): entry.benchmark
         for entry in entries
-        for cell in entry.prompts.task_settings
+        for group in entry.prompts.task_settings
     }
     task_benchmarks |= {_task_name(row.benchmark, row.task, row.setting): row.benchmark for row in rows}
     names = dict.fromkeys([*counts, *(_task_name(row.benchmark, row.task, row.setting) for row in rows)])

@@ -187,7 +187,7 @@ def store_examples(out: Path, plan: Plan, examples: Sequence[Example], processes
 
 
 def ask_all(plan: Plan, layouts: Iterable[Layout]) -> tuple[Balance, list[Example]]:
-    """Ask about scenes in the order of their index, so that every cell fills alike.
+    """Ask about scenes in the order of their index, so that every group fills alike.
 
     Returns the counts of questions, and the scenes with theirs; appearances may have changed to serve a stratum.
     """

@@ -115,10 +115,10 @@ def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[G
         for frame in (published, twin)
     ]
     for (task, parts), setting in product(tasks.items(), settings):
-        cells = [(part, setting) for part in parts]
-        if not all(cell in side for side in sides for cell in cells):
+        groups = [(part, setting) for part in parts]
+        if not all(group in side for side in sides for group in groups):
             continue
-        frames = [[side[cell] for side in sides] for cell in cells]
+        frames = [[side[group] for side in sides] for group in groups]
         if is_paired:
             frames = [
                 [a[a["sample_id"].isin(b["sample_id"])], b[b["sample_id"].isin(a["sample_id"])]] for a, b in frames
@@ -127,7 +127,7 @@ def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[G
             yield from _gap(model, (task, setting), frames, is_paired=is_paired)
 
 
-def _gap(model: str, cell: tuple[str, str], frames: list[list[pd.DataFrame]], *, is_paired: bool) -> Iterator[Gap]:
+def _gap(model: str, group: tuple[str, str], frames: list[list[pd.DataFrame]], *, is_paired: bool) -> Iterator[Gap]:
     """Yield the gap of the mean over the parts of a task; scenes, of both sides where paired, are the clusters."""
     terms = [
         _term(frame, weight / len(frames), "" if is_paired else f"{weight:g}/")
@@ -138,8 +138,8 @@ def _gap(model: str, cell: tuple[str, str], frames: list[list[pd.DataFrame]], *,
     if (ends := interval(terms, DIFFERENCE)) is not None:
         yield Gap(
             model=model,
-            task=cell[0],
-            setting=cell[1],
+            task=group[0],
+            setting=group[1],
             n=sum(len(frame) for _, frame in frames),
             published=published,
             twin=twin,
@@ -187,5 +187,5 @@ def twin_section(inputs: ReportInputs) -> tuple[Section, ...]:
 
 def _row(row: Gap) -> TableRow:
     gap = TableValue(value=row.gap, low=row.ci_low, high=row.ci_high)
-    cells = (row.task, row.setting, gap, row.reading, row.published, row.twin, row.n, row.is_paired)
-    return TableRow(label=row.model, cells=cells)
+    values = (row.task, row.setting, gap, row.reading, row.published, row.twin, row.n, row.is_paired)
+    return TableRow(label=row.model, cells=values)

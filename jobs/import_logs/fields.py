@@ -38,7 +38,7 @@ def options_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(options[: options.index("")] if "" in options else options)
 
 
-def cell_of(row: Mapping[str, Any]) -> dict[str, str] | None:
+def group_fields(row: Mapping[str, Any]) -> dict[str, str] | None:
     """Return task, setting and variant of a question that an export of ours names; None for any other."""
     return {name: text(row[name]) for name in _CELL if name in row} if "sample_id" in row else None
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.import_logs.fields import cell_of, ids_of, message_text, question_of, text
+from jobs.import_logs.fields import group_fields, ids_of, message_text, question_of, text
 from jobs.import_logs.files import open_archive
 from pipelines.benchmarks.foreign_files.archives import Archive, UnreadableError
 from pipelines.benchmarks.records import Rejection
@@ -89,7 +89,7 @@ def _answer(sample: Mapping[str, Any], file: str, place: str, model: str) -> Log
         prompt=prompt,
         options=tuple(map(text, choices)) if isinstance(choices, list) else (),
         target=text(sample.get("target")),
-        cell=cell_of(metadata),
+        group=group_fields(metadata),
         excluded=text(metadata.get("excluded")) if metadata.get("status") == "excluded" else "",
         their_correct=value,
         their_answer=text(score.get("answer")) or None,

@@ -5,7 +5,7 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Final
 
-from jobs.import_logs.fields import cell_of, first_text, ids_of, options_of, question_of, text, walk
+from jobs.import_logs.fields import first_text, group_fields, ids_of, options_of, question_of, text, walk
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
@@ -58,7 +58,7 @@ def _answer(row: Mapping[str, Any], place: LoggedAnswer, tool: str) -> LoggedAns
         prompt=_prompt(row),
         options=options_of(data),
         target=text(row.get("target")),
-        cell=cell_of(doc),
+        group=group_fields(doc),
         excluded=text(row.get("error")) if row.get("status") == "excluded" else "",
         their_correct=value,
         their_answer=None if chosen else read,

@@ -97,8 +97,8 @@ def write_leaderboard(leaderboard: Leaderboard, to: Store) -> list[str]:
 def leaderboard_csv(rows: Iterable[LeaderboardRow]) -> str:
     """Return one line a row, unrounded; text that a spreadsheet would run as a formula is preceded by an apostrophe."""
     names = COLUMNS[COLUMNS.index("rank") : -1]
-    cells = ((*row.board, *(getattr(row, name) for name in names), "; ".join(row.notes)) for row in rows)
-    return csv_text(COLUMNS, cells)
+    groups = ((*row.board, *(getattr(row, name) for name in names), "; ".join(row.notes)) for row in rows)
+    return csv_text(COLUMNS, groups)
 
 
 def _with_ranks(rows: Sequence[LeaderboardRow], mixed: set[tuple[str, ...]]) -> list[LeaderboardRow]:
@@ -132,8 +132,8 @@ def _ordered(rows: Iterable[LeaderboardRow]) -> list[LeaderboardRow]:
         name, metric, task, setting, subset = row.board
         definition = benchmark(name)
         metrics = definition.main_metrics
-        cells = [(of, each) for of, settings in definition.tasks.items() for each in settings]
-        column = cells.index((task, setting)) if (task, setting) in cells else len(cells)
+        groups = [(of, each) for of, settings in definition.tasks.items() for each in settings]
+        column = groups.index((task, setting)) if (task, setting) in groups else len(groups)
         is_last = row.origin == "reported" and row.ci_low is None
         value = float("inf") if row.value is None or is_last else _loss(row.board, row.value)
         return names.index(name), metrics.index(metric), column, task, setting, subset, value, row.model, row.source
@@ -182,9 +182,9 @@ def _part(name: str, rows: Sequence[LeaderboardRow]) -> dict[str, Any]:
 def _main_board(rows: Sequence[LeaderboardRow], definition: BenchmarkDefinition) -> Board:
     """Return the table shown first: the headline on the whole, where it stands for the benchmark."""
     counts = Counter(row.board for row in rows)
-    cell = definition.headline_cell({board[2:4] for board in counts if board[1] == definition.headline})
+    group = definition.headline_group({board[2:4] for board in counts if board[1] == definition.headline})
     return max(
-        counts, key=lambda board: (board[1] == definition.headline, board[2:4] == cell, not board[4], counts[board])
+        counts, key=lambda board: (board[1] == definition.headline, board[2:4] == group, not board[4], counts[board])
     )
 
 

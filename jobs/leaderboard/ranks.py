@@ -43,8 +43,8 @@ class PairReader:
         pair = self._pairs.setdefault((*keys[0], *keys[1]), [])
         if not pair:
             pair.extend(self._metrics(*keys))
-        _, name, *cell = a.board
-        metrics = {m.metric: m for m in pair if [m.task, m.setting, m.subset] == cell and not m.category}
+        _, name, *group = a.board
+        metrics = {m.metric: m for m in pair if [m.task, m.setting, m.subset] == group and not m.category}
         return metrics.get(name) or next(
             (metrics[n] for n in RIGHT if n in metrics and _has_values(metrics[n], a, b)), None
         )

@@ -19,7 +19,7 @@ MAX_BYTES: Final = 16 << 20
 _CONFIDENCE: Final = 0.95
 _NAMED: Final = 3  # results in a message
 _NOTE: Final = "reported by others: data, prompts and settings are not known"
-_NO_CELL: Final = "task and setting are not stated"
+_NO_GROUP: Final = "task and setting are not stated"
 
 log = logging.getLogger(__name__)
 
@@ -96,10 +96,10 @@ def reported_rows(locations: Sequence[str], measured: Sequence[LeaderboardRow]) 
                 else:
                     rows.append(row)
     if locations and not rows:
-        (name, metric, *cell), *_ = units
+        (name, metric, *group), *_ = units
         raise UsageError(
             f"--eee {', '.join(locations)}: none of {len(left_out):,} results belongs to a table of these outputs; "
-            f"one of the first has metric_id {metric} and evaluation_name {' '.join(filter(None, (name, *cell)))!r}"
+            f"one of the first has metric_id {metric} and evaluation_name {' '.join(filter(None, (name, *group)))!r}"
         )
     if left_out:
         more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
@@ -176,7 +176,7 @@ def _match(result: _Result, board: Board) -> tuple[str, ...] | None:
         return () if is_here else None
     is_named = evaluation.casefold() in (benchmark_name.casefold(), definition.title.casefold())
     is_headline = (metric, (task, setting), subset) == (definition.headline, definition.headline_at, "")
-    return (_NO_CELL,) if is_named and is_headline else None
+    return (_NO_GROUP,) if is_named and is_headline else None
 
 
 def _scale(metric: _Metric, unit: str) -> float | None:

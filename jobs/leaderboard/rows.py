@@ -217,7 +217,7 @@ def _samples(entry: ManifestEntry, task: str, setting: str) -> str:
     tasks = entry.definition.derived_tasks.get(task, (task,))
     selections = []
     for selected_entry in entry.by_selection():
-        if any((cell.task in tasks) and cell.setting == setting for cell in selected_entry.prompts.task_settings):
+        if any((group.task in tasks) and group.setting == setting for group in selected_entry.prompts.task_settings):
             chosen = [f"--limit {selected_entry.limit}"] if selected_entry.limit else []
             chosen += (
                 [f"--sample-id {shortened(sorted(selected_entry.sample_ids))}"] if selected_entry.sample_ids else []

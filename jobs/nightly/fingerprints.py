@@ -54,7 +54,7 @@ def pair_fingerprint_parts(spec: RunSpec, target: ModelTarget, dataset: Dataset)
                 **({"sets": spec.prompt_sets[name]} if name in spec.prompt_sets else {}),
             }
         ),
-        "cells": _hash({"cells": [[cell.task, cell.setting] for cell in target.prompts.task_settings], "cut": cut}),
+        "cells": _hash({"cells": [[group.task, group.setting] for group in target.prompts.task_settings], "cut": cut}),
         "captioner": ",".join(captioner_keys(spec, target.model)),
         "judge": _hash({judge: answer_fingerprint(judge_spec) for judge, judge_spec in spec.judges})
         if spec.judges

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from jobs.nightly.items import ITEMS, CellKey, Items, items_table, read_items
+from jobs.nightly.items import ITEMS, Items, ScoreKey, items_table, read_items
 from jobs.nightly.judge_drift import CHECKS_PATH
 from jobs.nightly.regressions import Change, Comparison, Level
 from pipelines.errors import DamagedPartError
@@ -151,7 +151,7 @@ class History:
 
     def changes(self, night: str) -> list[Change]:
         """Return what changed in one night."""
-        return [Change(**{**raw, "key": CellKey(**raw["key"])}) for raw in self._changes(night).get("changes", [])]
+        return [Change(**{**raw, "key": ScoreKey(**raw["key"])}) for raw in self._changes(night).get("changes", [])]
 
     def levels(self) -> list[Level]:
         """Return what the next night is compared with, as the last complete night left it."""

@@ -100,7 +100,7 @@ def _aligned(names: NDArray[Any], earlier: FloatArray, samples: NDArray[Any], me
     return tonight
 
 
-class CellKey(NamedTuple):
+class ScoreKey(NamedTuple):
     """One score of a model under one task and setting, such as `correct`."""
 
     model: str
@@ -139,12 +139,12 @@ class ItemScores:
         return Accumulated.start(self.samples, self.clusters, self.rows, self.totals / self.rows)
 
 
-Items = Mapping[CellKey, ItemScores]
+Items = Mapping[ScoreKey, ItemScores]
 
 _ACCUMULATED: Final = ("nights_before", "nights_after", "up", "down", "noise")
 ITEMS: Final = pa.schema(
     [
-        *((name, pa.string()) for name in (*CellKey._fields, "sample_id")),
+        *((name, pa.string()) for name in (*ScoreKey._fields, "sample_id")),
         ("total", pa.float64()),
         ("rows", pa.float64()),  # 0 of a sample that this night lacks
         ("cluster", pa.string()),
@@ -156,41 +156,41 @@ ITEMS: Final = pa.schema(
 )
 
 
-def entry_items(out: Store, entry: ManifestEntry) -> dict[CellKey, ItemScores]:
+def entry_items(out: Store, entry: ManifestEntry) -> dict[ScoreKey, ItemScores]:
     """Return the scores of an entry of an output by sample, in its first set of prompts."""
     rows = ScoreRows.read(out, entry)
     skipped = {*benchmark(entry.benchmark).descriptive_values}
     tasks, settings = rows.texts["task"].astype(str), rows.texts["setting"].astype(str)
     samples, clusters = (rows.texts[name].astype(str) for name in ("sample_id", "cluster"))
-    items: dict[CellKey, ItemScores] = {}
+    items: dict[ScoreKey, ItemScores] = {}
     for name, values in sorted(rows.values.items()):
         if name in skipped or is_verdict_value(name):
             continue
-        for task, setting in _cells(tasks, settings):
+        for task, setting in _groups(tasks, settings):
             chosen = ~np.isnan(values)
             for part, names in ((task, tasks), (setting, settings)):
                 chosen &= names == part if part else True
             if chosen.any():
-                key = CellKey(entry.model, entry.benchmark, task, setting, name)
+                key = ScoreKey(entry.model, entry.benchmark, task, setting, name)
                 items[key] = ItemScores.of(samples[chosen], values[chosen], clusters[chosen])
     return items
 
 
-def _cells(tasks: NDArray[np.str_], settings: NDArray[np.str_]) -> list[tuple[str, str]]:
+def _groups(tasks: NDArray[np.str_], settings: NDArray[np.str_]) -> list[tuple[str, str]]:
     """Return tasks with their settings; '' stands for all settings of a task, or all tasks, if there are several."""
-    cells = sorted({*zip(tasks.tolist(), settings.tolist(), strict=True)})
-    counts = Counter(task for task, _ in cells)
+    groups = sorted({*zip(tasks.tolist(), settings.tolist(), strict=True)})
+    counts = Counter(task for task, _ in groups)
     pooled = [(task, "") for task, count in counts.items() if count > 1]
-    return [*cells, *pooled, *([("", "")] if len(counts) > 1 else [])]
+    return [*groups, *pooled, *([("", "")] if len(counts) > 1 else [])]
 
 
 def items_table(items: Items) -> pa.Table:
     """Return scores by sample as the columns of ITEMS."""
-    tables = [_cell_table(key, scores) for key, scores in items.items()]
+    tables = [_score_table(key, scores) for key, scores in items.items()]
     return pa.concat_tables(tables) if tables else ITEMS.empty_table()
 
 
-def _cell_table(key: CellKey, scores: ItemScores) -> pa.Table:
+def _score_table(key: ScoreKey, scores: ItemScores) -> pa.Table:
     state = scores.accumulated
     samples = np.union1d(scores.samples, state.samples) if state else scores.samples
     columns = {"total": scores.totals, "rows": scores.rows}
@@ -221,26 +221,26 @@ def _at(samples: NDArray[Any], names: NDArray[Any], values: FloatArray, missing:
     return column
 
 
-def read_items(table: pa.Table) -> dict[CellKey, ItemScores]:
-    """Read the columns of ITEMS; rows of a cell are consecutive."""
-    return dict(_read_cells(table))
+def read_items(table: pa.Table) -> dict[ScoreKey, ItemScores]:
+    """Read the columns of ITEMS; rows of a score are consecutive."""
+    return dict(_read_scores(table))
 
 
-def _read_cells(table: pa.Table) -> Iterator[tuple[CellKey, ItemScores]]:
-    keys = list(zip(*(table[name].to_pylist() for name in CellKey._fields), strict=True))
+def _read_scores(table: pa.Table) -> Iterator[tuple[ScoreKey, ItemScores]]:
+    keys = list(zip(*(table[name].to_pylist() for name in ScoreKey._fields), strict=True))
     texts = {
         name: np.array(table[name].to_pylist(), dtype=str)
         for name in ("sample_id", "cluster")
         if name in table.column_names
     }
-    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in {*CellKey._fields, *texts}}
+    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in {*ScoreKey._fields, *texts}}
     starts = [row for row, key in enumerate(keys) if row == 0 or key != keys[row - 1]]
     for start, stop in pairwise([*starts, len(keys)]):
         samples, clusters = (texts.get(name, texts["sample_id"])[start:stop] for name in ("sample_id", "cluster"))
         columns = {name: column[start:stop] for name, column in numbers.items()}
         has = columns["rows"] > 0
         scores = ItemScores(samples[has], columns["total"][has], columns["rows"][has], clusters[has])
-        yield CellKey(*keys[start]), replace(scores, accumulated=_accumulated(samples, clusters, columns))
+        yield ScoreKey(*keys[start]), replace(scores, accumulated=_accumulated(samples, clusters, columns))
 
 
 def _accumulated(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from jobs.nightly.fingerprints import code_fingerprint
-from jobs.nightly.items import CellKey, ItemScores, entry_items
+from jobs.nightly.items import ItemScores, ScoreKey, entry_items
 from jobs.nightly.records import PairStatus
 from pipelines.benchmarks import benchmark_names
 from pipelines.benchmarks.records import is_person
@@ -54,7 +54,7 @@ class JointOutput:
             for kind in _SHARED:
                 _copy(self.out, self.staging, f"{kind}/benchmark={status.benchmark}", again=False)
 
-    def items(self) -> dict[CellKey, ItemScores]:
+    def items(self) -> dict[ScoreKey, ItemScores]:
         """Return the scores in the staging folder by sample."""
         entries = load_run(self.staging).entries
         return {key: scores for entry in entries for key, scores in entry_items(self.staging, entry).items()}

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from jobs.nightly.cost import usage
-from jobs.nightly.items import CellKey, ItemScores
+from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.regressions import ALPHA, Change, change_p
 from pipelines.benchmarks.judges import CHANGED, check_metrics, check_value
 from pipelines.benchmarks.records import JudgeRequest, Row, is_person
@@ -118,7 +118,7 @@ class JudgeDrift:
     def change(self, since: str) -> Change:
         """Return it as a change of the judge's verdicts since a night."""
         return Change(
-            key=CellKey(self.judge, self.benchmark, self.task, "", "verdicts"),
+            key=ScoreKey(self.judge, self.benchmark, self.task, "", "verdicts"),
             direction="fell" if self.now < self.before else "rose",
             before=self.before,
             now=self.now,
@@ -162,9 +162,9 @@ def measure_drift(
                 if (again := _verdict(replies[entry.benchmark][0], row, scoring)) is not None:
                     checks.append(_check(entry.benchmark, row, question, accepted, again))
         to.put(CHECKS_PATH, to_parquet(checks, CHECKS))
-    cells = dict.fromkeys((check["benchmark"], check["task"]) for check in checks)
+    groups = dict.fromkeys((check["benchmark"], check["task"]) for check in checks)
     nights = [[row for row in rows if row["question"] in current] for rows in (*earlier, checks)]
-    return [_drift(name, cell, nights, len(cells)) for cell in cells]
+    return [_drift(name, group, nights, len(groups)) for group in groups]
 
 
 def judged_entries(spec: RunSpec) -> dict[str, list[ManifestEntry]]:
@@ -232,12 +232,12 @@ def _check(benchmark: str, row: Row, question: str, accepted: float, again: floa
 
 
 def _drift(
-    judge: str, cell: tuple[str, str], nights: Sequence[Sequence[Mapping[str, Any]]], numbers: int
+    judge: str, group: tuple[str, str], nights: Sequence[Sequence[Mapping[str, Any]]], numbers: int
 ) -> JudgeDrift:
     """Return what the checks of nights, tonight's last, say of a benchmark and task."""
     import pandas as pd
 
-    task_rows = [[row for row in rows if (row["benchmark"], row["task"]) == cell] for rows in nights]
+    task_rows = [[row for row in rows if (row["benchmark"], row["task"]) == group] for rows in nights]
     frame = pd.DataFrame(task_rows[-1]).rename(columns={AGAIN: check_value(AGAIN)}).assign(setting="", status="ok")
     changed = next(metric for metric in check_metrics(frame, [AGAIN]) if metric.metric == CHANGED)
     clusters = frame["cluster"].to_numpy().astype(str)
@@ -247,8 +247,8 @@ def _drift(
     evidence = _evidence(task_rows, numbers)
     return JudgeDrift(
         judge=judge,
-        benchmark=cell[0],
-        task=cell[1],
+        benchmark=group[0],
+        task=group[1],
         answers=len(frame),
         clusters=len(now.samples),
         changed=changed.value or 0.0,

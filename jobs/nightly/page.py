@@ -18,7 +18,7 @@ NIGHTS: Final = 60
 _WIDTH, _HEIGHT, _MARGIN = 180.0, 36.0, 4.0
 _PACKAGE = "jobs.nightly"
 
-_CellName = tuple[str, str, str]  # task, setting, metric
+_MetricName = tuple[str, str, str]  # task, setting, metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class _PairHistory:
     """What the nights recorded of a pair, the oldest first."""
 
     records: list[Pair] = field(default_factory=list)
-    cells: dict[_CellName, list[Measurement]] = field(default_factory=dict)
+    metrics: dict[_MetricName, list[Measurement]] = field(default_factory=dict)
     changes: list[tuple[str, Change]] = field(default_factory=list)  # with the night that reported it
 
 
@@ -77,8 +77,8 @@ def history_page(history: History) -> str:
         for row in history.metrics(night):
             entry = pairs.get((row.model, row.benchmark))
             if entry and row.is_whole and row.metric in benchmark(row.benchmark).main_metrics:
-                cell = entry.cells.setdefault((row.task, row.setting, row.metric), [])
-                cell += _measurement(night, row)
+                values = entry.metrics.setdefault((row.task, row.setting, row.metric), [])
+                values += _measurement(night, row)
     last = nights[-1] if nights else ""
     content = {
         "nights": len(nights),
@@ -101,16 +101,16 @@ def _measurement(night: str, row: Measured) -> Iterator[Measurement]:
 def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last: str) -> dict[str, Any]:
     record = entry.records[-1]
     alarms = {(night, change.key.task, change.key.setting) for night, change in entry.changes if change.is_alarm}
-    order = _cell_order(key[1], entry.cells)
-    names = sorted((name for name, values in entry.cells.items() if values), key=order)
-    cells = [_cell(name, entry.cells[name], nights, alarms) for name in names]
+    order = _metric_order(key[1], entry.metrics)
+    names = sorted((name for name, values in entry.metrics.items() if values), key=order)
+    shown = [_metric(name, entry.metrics[name], nights, alarms) for name in names]
     runs = [item for item in entry.records if item.state == "ran"]
     state = record.state if record.night == last else "not configured"
     return {
         "model": key[0],
         "benchmark": key[1],
-        "main": cells[0] if cells else None,
-        "cells": cells,
+        "main": shown[0] if shown else None,
+        "cells": shown,
         "measured": _day(record.measured) if record.measured else "",
         "changed": runs[-1].why.removeprefix("changed: ").partition(";")[0] if runs else "",
         "state": state,
@@ -121,19 +121,19 @@ def _line(key: tuple[str, str], entry: _PairHistory, nights: Sequence[str], last
     }
 
 
-def _cell_order(name: str, cells: Iterable[_CellName]) -> Callable[[_CellName], tuple[int, ...]]:
-    """Return the order of the cells of a benchmark: the headline first, tasks and settings as it declares them."""
+def _metric_order(name: str, measured: Iterable[_MetricName]) -> Callable[[_MetricName], tuple[int, ...]]:
+    """Return the order of the metrics of a benchmark: the headline first, tasks and settings as it declares them."""
     definition = benchmark(name)
-    main = definition.headline_cell({(task, setting) for task, setting, _ in cells})
+    main = definition.headline_group({(task, setting) for task, setting, _ in measured})
     metrics = definition.main_metrics
     tasks = [*definition.tasks, *definition.derived_tasks]
     settings = list(dict.fromkeys(setting for names in definition.tasks.values() for setting in names))
-    return lambda cell: (
-        metrics.index(cell[2]),
-        cell[:2] != main,
+    return lambda name: (
+        metrics.index(name[2]),
+        name[:2] != main,
         *(
             names.index(part) if part in names else len(names)
-            for names, part in ((tasks, cell[0]), (settings, cell[1]))
+            for names, part in ((tasks, name[0]), (settings, name[1]))
         ),
     )
 
@@ -148,12 +148,12 @@ def _describe(change: Change) -> str:
     return f"{score} {change.direction}: {values} on {samples}, p {change.p:.1g} by {change.test}"
 
 
-def _cell(
-    name: _CellName, values: Sequence[Measurement], nights: Sequence[str], alarms: set[tuple[str, str, str]]
+def _metric(
+    name: _MetricName, values: Sequence[Measurement], nights: Sequence[str], alarms: set[tuple[str, str, str]]
 ) -> dict[str, Any]:
     """Return one metric of a pair under a task and setting over the nights."""
     task, setting, metric = name
-    marked = {night for night, *cell in alarms if cell in ([task, setting], [task, ""], ["", ""])}
+    marked = {night for night, *where in alarms if where in ([task, setting], [task, ""], ["", ""])}
     return {
         "name": f"{metric_label(metric)}, {task} {setting}",
         "latest": values[-1].text,

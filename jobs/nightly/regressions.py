@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.nightly.items import CellKey, Items, ItemScores
+from jobs.nightly.items import Items, ItemScores, ScoreKey
 from pipelines.metrics.cluster_shift import LEAST_CLUSTERS, shift_p, sums_by
 from pipelines.metrics.intervals import NORMAL, FloatArray, student_p, student_quantile
 from pipelines.report.measured import Measured
@@ -57,7 +57,7 @@ class Level:
 class Change:
     """A score or metric that changed tonight; `returned` is good news and no alarm."""
 
-    key: CellKey
+    key: ScoreKey
     direction: Direction
     before: float  # of a paired test: the mean over the samples of both nights, as is `now`
     now: float | None  # None: there is no such score any more
@@ -203,7 +203,7 @@ class _PairScores:
         self.level, self.items_of = level, items_of
         self.now, self.present = _pair_items(now, level), _pair_items(items_of(level.night), level)
         latest = items_of(level.latest)
-        self.added: dict[CellKey, ItemScores] = {}
+        self.added: dict[ScoreKey, ItemScores] = {}
         """Tonight's scores with what the nights of the level add up to."""
         for key, scores in self.now.items():
             if old := self.present.get(key):
@@ -242,14 +242,14 @@ class _PairScores:
                     since=self.level.night,
                 )
 
-    def unconfirmed(self, reported: AbstractSet[CellKey]) -> Iterator[Change]:
+    def unconfirmed(self, reported: AbstractSet[ScoreKey]) -> Iterator[Change]:
         """Yield the scores that differ from their level as one in twenty does by chance."""
         for key in sorted(self.added.keys() - reported):
             paired = PairedScores.of(self.now[key], self.present[key])
             if (p := shift_p(paired.differences, paired.clusters)) < UNCONFIRMED_P:
                 yield self._change(key, p)
 
-    def _returned(self, p_values: Mapping[CellKey, float], added_up: Collection[CellKey]) -> list[Change]:
+    def _returned(self, p_values: Mapping[ScoreKey, float], added_up: Collection[ScoreKey]) -> list[Change]:
         """Return the scores that left the level of the open change, by one night or several, and are as before it."""
         before = self.items_of(self.level.before) if self.level.before else {}
         return [
@@ -259,7 +259,7 @@ class _PairScores:
             if change_p(self.now[key], before[key]) > RETURN_LEVELS[1]
         ]
 
-    def _change(self, key: CellKey, p: float, direction: Direction | None = None) -> Change:
+    def _change(self, key: ScoreKey, p: float, direction: Direction | None = None) -> Change:
         """Return a change with the values on the samples that the test is about."""
         paired = PairedScores.of(self.now[key], self.present[key])
         before, now = paired.means
@@ -274,7 +274,7 @@ class _PairScores:
             since=self.level.night,
         )
 
-    def _gone(self, key: CellKey) -> Change:
+    def _gone(self, key: ScoreKey) -> Change:
         before = self.present[key]
         n, since = len(before.samples), self.level.night
         return Change(key=key, direction="gone", before=before.mean, now=None, n=n, p=0.0, test="paired", since=since)
@@ -293,7 +293,7 @@ def _interval_change(pair: MetricPair, threshold: float) -> Change | None:
     if p >= threshold:
         return None
     return Change(
-        key=CellKey(now.model, now.benchmark, now.task, now.setting, now.metric),
+        key=ScoreKey(now.model, now.benchmark, now.task, now.setting, now.metric),
         direction="fell" if now.value < before.value else "rose",
         before=before.value,
         now=now.value,

@@ -14,7 +14,7 @@ from jobs.nightly.budget import Budget, PlannedPair, plan_due
 from jobs.nightly.cost import Usage, cost, token_difference, usage
 from jobs.nightly.due import due_pairs
 from jobs.nightly.history import PAGE, History, Pair, night_name
-from jobs.nightly.items import CellKey, Items, ItemScores
+from jobs.nightly.items import Items, ItemScores, ScoreKey
 from jobs.nightly.joint import JointOutput
 from jobs.nightly.judge_drift import judged_entries, measure_drift
 from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
@@ -126,7 +126,7 @@ class _Night:
         self.specs, self.history, self.budget, self.result, self.progress = specs, history, budget, result, progress
         self.joint = JointOutput(specs[0])
         self._start = time.monotonic()
-        self._items: dict[CellKey, ItemScores] = {}
+        self._items: dict[ScoreKey, ItemScores] = {}
 
     def run(self, statuses: Sequence[PairStatus], due: Sequence[PairStatus]) -> None:
         """Run the due pairs model by model, in the order of their first pairs."""
@@ -256,8 +256,8 @@ class _Night:
         """Yield which unchanged pairs lack answers in the joint output, a sentence each."""
         for status in statuses:
             model, name = status.model, status.benchmark
-            counts = [cell for cell in result.counts if (cell.model, cell.benchmark) == (model, name)]
-            missing = sum(cell.missing for cell in counts)
+            counts = [count for count in result.counts if (count.model, count.benchmark) == (model, name)]
+            missing = sum(count.missing for count in counts)
             if status.before and status.before.measured and not status.why and (missing or not counts):
                 yield (
                     f"{model} on {name}: {missing or 'all'} answers that an earlier night measured are missing in "

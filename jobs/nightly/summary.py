@@ -135,7 +135,7 @@ def _headline(metrics: Iterable[Measured], pair: Pair) -> str:
         for row in metrics
         if row.is_whole and (row.benchmark, row.model, row.metric) == key
     }
-    row = rows.get(definition.headline_cell(rows) or ("", ""))
+    row = rows.get(definition.headline_group(rows) or ("", ""))
     if row is None or row.value is None:
         return "-"
     value = f"{100 * row.value:.1f}%" if row.unit == "fraction" else f"{row.value:.3f}"

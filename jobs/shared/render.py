@@ -11,17 +11,17 @@ from pipelines.clean_text import one_line
 from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
 from pipelines.report.measured import Measured
-from pipelines.report.model import VERDICTS, ReproductionCell
+from pipelines.report.model import VERDICTS, ReproductionResult
 from pipelines.report.reproduction import count_verdicts, reproduced_rule, reproduction_line
 from pipelines.sweep.failure_reasons import FailureReason
 from pipelines.sweep.result import SweepResult
 
 _DIFFERENCE_HEADERS = ("what", "A", "B", "B - A [95%]", "p, Holm", "verdict")
-_CELL_HEADERS = (
+_RESULT_HEADERS = (
     *("verdict", "benchmark", "model", "number", "ours", "published", "95%", "ours - published"),
     *("published as", "table", "why"),
 )
-_MAIN_CELL_COLUMNS = 6
+_MAIN_RESULT_COLUMNS = 6
 _GATE_HEADERS = (
     "verdict",
     "benchmark",
@@ -43,13 +43,13 @@ def show_comparison(comparison: Comparison, *, as_json: bool) -> None:
     """Print the result of `vlmsweep compare`."""
     differences = comparison.differences
     rows = [_difference_record(difference) for difference in differences]
-    cells = [_difference_row(difference) for difference in differences]
+    results = [_difference_row(difference) for difference in differences]
     print_result(
         as_json,
         {"differences": rows, "caveats": list(comparison.caveats)},
         *comparison_text(comparison),
         "",
-        table(_DIFFERENCE_HEADERS, cells),
+        table(_DIFFERENCE_HEADERS, results),
         *(f"note: {caveat}" for caveat in comparison.caveats),
         "Fractions in percent, of rows that both scored. Interval and p: Student's t over clips, pictures or scenes, "
         "after Holm's correction for all headlines, or for all other metrics; --json has both before it.",
@@ -99,30 +99,35 @@ def comparison_text(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def show_reproduction(cells: Sequence[ReproductionCell], margin: float, *, as_json: bool) -> None:
-    """Print the result of `vlmsweep compare --published`: one line per paper, then its cells."""
-    papers = {name: [cell for cell in cells if cell.benchmark == name] for name in sorted({c.benchmark for c in cells})}
+def show_reproduction(results: Sequence[ReproductionResult], margin: float, *, as_json: bool) -> None:
+    """Print the result of `vlmsweep compare --published`: one line per paper, then its results."""
+    papers = {
+        name: [result for result in results if result.benchmark == name]
+        for name in sorted({c.benchmark for c in results})
+    }
     lines = {name: reproduction_line(paper_rows) for name, paper_rows in papers.items()}
     counts = {
         name: {"result": lines[name], **dict.fromkeys(VERDICTS, 0), **count_verdicts(paper_rows)}
         for name, paper_rows in papers.items()
     }
     shown = ["No model of this run has published numbers for what it was run on."]
-    if cells:
+    if results:
         shown = [*(f"{name}: {line}" for name, line in lines.items()), ""]
-        shown += [table(_CELL_HEADERS, [_cell_row(cell) for cell in cells], main=_MAIN_CELL_COLUMNS)]
+        shown += [table(_RESULT_HEADERS, [_result_row(result) for result in results], main=_MAIN_RESULT_COLUMNS)]
         shown += [f"{reproduced_rule(margin)} Fractions, or counts."]
-    print_result(as_json, {"margin": margin, "papers": counts, "cells": [asdict(cell) for cell in cells]}, *shown)
+    print_result(as_json, {"margin": margin, "papers": counts, "cells": [asdict(result) for result in results]}, *shown)
 
 
-def _cell_row(cell: ReproductionCell) -> list[Any]:
-    names = (cell.task, cell.setting, cell.subset, cell.category, cell.metric)
-    interval = "-" if cell.ci_low is None or cell.ci_high is None else f"[{cell.ci_low:.6g}, {cell.ci_high:.6g}]"
+def _result_row(result: ReproductionResult) -> list[Any]:
+    names = (result.task, result.setting, result.subset, result.category, result.metric)
+    interval = (
+        "-" if result.ci_low is None or result.ci_high is None else f"[{result.ci_low:.6g}, {result.ci_high:.6g}]"
+    )
     return [
-        *(cell.verdict, cell.benchmark, cell.model, " ".join(filter(None, names))),
-        *("-" if cell.ours is None else f"{cell.ours:.6g}", f"{cell.published:.6g}", interval),
-        "-" if cell.difference is None else f"{cell.difference:+.4g}",
-        *(cell.published_model, cell.table, "; ".join((*cell.reasons, *cell.own_rows))),
+        *(result.verdict, result.benchmark, result.model, " ".join(filter(None, names))),
+        *("-" if result.ours is None else f"{result.ours:.6g}", f"{result.published:.6g}", interval),
+        "-" if result.difference is None else f"{result.difference:+.4g}",
+        *(result.published_model, result.table, "; ".join((*result.reasons, *result.own_rows))),
     ]
 
 

@@ -94,7 +94,7 @@ def benchmark_table(outputs: Sequence[Output], name: str, metric: str = "") -> B
         ],
         published=[row for row in published if row.model not in _PEOPLE],
         tasks=tuple(definition.tasks),
-        main=definition.headline_cell(columns),
+        main=definition.headline_group(columns),
     )
 
 

@@ -211,16 +211,16 @@ class BenchmarkDefinition:
         """The paper's numbers."""
         return self.published_values or load_published(self.name)
 
-    def headline_cell(self, cells: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
+    def headline_group(self, groups: Iterable[tuple[str, str]]) -> tuple[str, str] | None:
         """Return the task and setting, of those that a run has, whose headline stands for the benchmark."""
         order = [(task, setting) for task, settings in self.tasks.items() for setting in settings]
         preferred_task, preferred_setting = self.headline_at if any(self.headline_at) else order[0]
 
-        def rank(cell: tuple[str, str]) -> tuple[bool, bool, int, tuple[str, str]]:
-            place = order.index(cell) if cell in order else len(order)
-            return cell[0] != preferred_task, cell[1] != preferred_setting, place, cell
+        def rank(group: tuple[str, str]) -> tuple[bool, bool, int, tuple[str, str]]:
+            place = order.index(group) if group in order else len(order)
+            return group[0] != preferred_task, group[1] != preferred_setting, place, group
 
-        return min(cells, key=rank, default=None)
+        return min(groups, key=rank, default=None)
 
     @property
     def main_metrics(self) -> tuple[str, ...]:

@@ -138,8 +138,8 @@ def judge_agreement(frame: pd.DataFrame) -> list[Metric]:
         for first, second in combinations(verdicts, 2):
             pair = np.stack([verdicts[first], verdicts[second]], axis=1)[is_counted]
             pair = pair[np.isin(pair, (0.0, 1.0)).all(axis=1)]
-            for name, cell in zip(PAIR_COUNTS, ((1, 1), (1, 0), (0, 1), (0, 0)), strict=True):
-                value = int((pair == cell).all(axis=1).sum())
+            for name, outcome in zip(PAIR_COUNTS, ((1, 1), (1, 0), (0, 1), (0, 0)), strict=True):
+                value = int((pair == outcome).all(axis=1).sum())
                 metrics.append(_count(str(task), name, pair_name(first, second), value, len(pair)))
     return metrics
 
@@ -157,16 +157,16 @@ def check_metrics(frame: pd.DataFrame, checks: Sequence[str] = CHECKS) -> list[M
         rows = ScoredRows.of(frame)
         rows = rows.where(~np.isnan(rows.floats(column)) & ~np.isnan(rows.floats("accepted")))
         for task, setting in dict.fromkeys(zip(rows["task"], rows["setting"], strict=True)):
-            cell = rows.where(task=task, setting=setting).named(task=str(task), setting=str(setting), category=check)
-            shift = cell.floats(column) - cell.floats("accepted")
+            checked = rows.where(task=task, setting=setting).named(task=str(task), setting=str(setting), category=check)
+            shift = checked.floats(column) - checked.floats("accepted")
             values = {CHANGED: (shift != 0, "fraction"), SHIFT: (shift, "")}
             metrics += [
                 MetricDef(name=name, value="shift", unit=unit)
-                .estimate(cell.with_columns(shift=np.asarray(changes, np.float64)))
+                .estimate(checked.with_columns(shift=np.asarray(changes, np.float64)))
                 .with_interval()
                 for name, (changes, unit) in values.items()
             ]
-            sides = (cell.floats("accepted"), cell.floats(column))
-            test = PairedMetric.mean(*sides, cell["cluster"], task=task, setting=setting, metric=SHIFT).test()
-            metrics.append(cell.metric(SHIFT_P, test.p if test else None, len(cell), unit="", n_failed=0))
+            sides = (checked.floats("accepted"), checked.floats(column))
+            test = PairedMetric.mean(*sides, checked["cluster"], task=task, setting=setting, metric=SHIFT).test()
+            metrics.append(checked.metric(SHIFT_P, test.p if test else None, len(checked), unit="", n_failed=0))
     return metrics

@@ -50,8 +50,8 @@ class ScoredEntry:
         frame = frame[frame["status"] != "missing"].reset_index(drop=True)
         return cls(definition=entry.definition, samples=requests.samples, frame=frame)
 
-    def cell(self, key: MetricKey) -> pd.DataFrame:
-        """Return the rows that a metric of this cell rests on."""
+    def metric_rows(self, key: MetricKey) -> pd.DataFrame:
+        """Return the rows that a metric is computed from."""
         tasks, frame = self.definition.derived_tasks.get(key.task, (key.task,)), self.frame
         return frame[frame["task"].isin(tasks) & (frame["setting"] == key.setting)].reset_index(drop=True)
 
@@ -71,7 +71,7 @@ def paired_gap(new: ScoredEntry, old: ScoredEntry, key: MetricKey) -> tuple[Evid
 
     Raises UsageError where there are no such rows, or the number cannot be computed from them.
     """
-    frames = [side.cell(key) for side in (new, old)]
+    frames = [side.metric_rows(key) for side in (new, old)]
     shared = frames[0][KEY].merge(frames[1][KEY], on=KEY)
     frames = [shared.merge(frame, on=KEY) for frame in frames]
     name = f"{new.definition.name} {key.task} {key.setting} {key.metric}"

@@ -15,7 +15,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.logged_answers.records import Logged, LoggedAnswer
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.schemas import without_surrogates
 from pipelines.storage.store import Store
@@ -151,11 +151,11 @@ def _match_benchmark(spec: RunSpec, name: str, logs: _Logs) -> bool:
         dataset = Dataset.open(Store(spec.data), name)
     except DatasetError:
         return False
-    cells = tuple(cells_of(benchmark(name), spec.tasks, spec.settings))
+    groups = tuple(selected_groups(benchmark(name), spec.tasks, spec.settings))
     prompts = PromptPlan(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        task_settings=cells,
+        task_settings=groups,
         seed=spec.seed,
     )
     in_prompts: bool | None = None  # whether the question stands in every prompt, so that it is enough
@@ -198,11 +198,11 @@ def _words_of(options: Sequence[str]) -> list[str]:
 def _add(logs: _Logs, number: int, rank: int, sample: _Sample) -> None:
     """Add the requests of a sample that an answer fits, or why it fits none."""
     answer = logs.answers[number]
-    cell = (answer.cell or {}).items()
-    rows = [row for row in sample.rows if all(getattr(row, name) == value for name, value in cell)]
+    group = (answer.group or {}).items()
+    rows = [row for row in sample.rows if all(getattr(row, name) == value for name, value in group)]
     problem = _difference(answer, sample, is_named=rank == _BY_ID)
     if problem is None and not rows:
-        is_repeat = REPEAT in dict(cell).get("variant", "")
+        is_repeat = REPEAT in dict(group).get("variant", "")
         problem = "a repeated answer; the first counts" if is_repeat else "is of a task or setting that is not selected"
     elif problem is None and not (rows := _in_order(rows, answer, sample)):
         problem = "its options stand in another order than ours, so that a letter means another one"

@@ -29,7 +29,7 @@ class LoggedAnswer:
     prompt: str = ""  # what the model read, in which the question stands
     options: tuple[str, ...] = ()
     target: str = ""  # the tool's right answer
-    cell: Mapping[str, str] | None = None  # task, setting and variant, in logs that are exports of ours
+    group: Mapping[str, str] | None = None  # task, setting and variant, in logs that are exports of ours
     excluded: str = ""  # why the question was never sent, in logs that are exports of ours
     their_correct: float | None = None  # the tool's verdict; between 0 and 1 for a partial one
     their_answer: str | None = None  # what its reader took from the output

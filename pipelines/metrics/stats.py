@@ -10,7 +10,7 @@ from pipelines.metrics.intervals import FloatArray
 
 RESAMPLES: Final = 10_000
 SEED: Final = 42
-_BLOCK_CELLS: Final = 4_000_000  # drawn numbers in memory at once, 32 MB
+_BLOCK_VALUES: Final = 4_000_000  # drawn numbers in memory at once, 32 MB
 _NOISE_DIGITS: Final = 9  # further decimals of a printed number are rounding noise
 _MAX_PRINTED: Final = 1e15  # larger doubles have no tenths
 
@@ -18,11 +18,11 @@ _MAX_PRINTED: Final = 1e15  # larger doubles have no tenths
 def row_draws(rows: int, *, resamples: int = RESAMPLES, seed: int = SEED) -> Iterator[FloatArray]:
     """Yield blocks of how often each row is drawn, (draws, rows): a pure function of the numbers and the seed."""
     generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK_CELLS // rows)
+    block = max(1, _BLOCK_VALUES // rows)
     for start in range(0, resamples, block):
         draws = generator.integers(0, rows, size=(min(block, resamples - start), rows))
-        cells = draws + np.arange(len(draws))[:, None] * rows
-        yield np.bincount(cells.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
+        indices = draws + np.arange(len(draws))[:, None] * rows
+        yield np.bincount(indices.ravel(), minlength=draws.size).reshape(draws.shape).astype(np.float64)
 
 
 def half_up(value: float, decimals: int) -> Decimal:

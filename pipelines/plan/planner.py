@@ -73,9 +73,9 @@ class _Planner:
         ids = [*map(self.work.target.request_id, keys)]
         planned = np.ones(len(ids), dtype=bool) if self.planned is None else self.planned.add(ids)
         pending = planned & ~self.completed.finished.contains(ids)
-        cells = columns.cells()
-        self.work.requests.update(dict(cells.counts(planned)))
-        self.work.pending.update(dict(cells.counts(pending)))
+        by_setting = columns.groups()
+        self.work.requests.update(dict(by_setting.counts(planned)))
+        self.work.pending.update(dict(by_setting.counts(pending)))
         samples = columns.codes("sample_id")
         if self.within is not None:
             is_within = np.array([name in self.within for name in samples.values], dtype=bool)

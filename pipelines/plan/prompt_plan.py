@@ -69,7 +69,7 @@ class PromptPlan:
     @property
     def has_captions(self) -> bool:
         """Whether prompts hold captions."""
-        return any(holds_captions(self.benchmark, cell) for cell in self.task_settings)
+        return any(holds_captions(self.benchmark, group) for group in self.task_settings)
 
     @property
     def captioner_name(self) -> str:
@@ -79,18 +79,18 @@ class PromptPlan:
     def rows(self, sample: Sample, captions: Mapping[str, str] | None = None) -> Iterator[PlanRow]:
         """Build all prompts of one sample, by task and setting, in the order of their variants."""
         if self.kind == "caption":
-            for setting in dict.fromkeys(cell.setting for cell in self.task_settings):
+            for setting in dict.fromkeys(group.setting for group in self.task_settings):
                 for step in self.benchmark.captions.steps(sample, setting):
                     source = next((media.source for media in iter_media([step])), "")
                     yield _plan_row(sample, TaskSetting("caption", ""), Prompt(variant=source, steps=(step,)))
             return
         captions_by_picture = (captions or {}) if self.captioner else None
-        for cell in self.task_settings:
-            query = PromptInput(sample, cell.task, cell.setting, self.texts, self.seed, captions_by_picture)
-            captioner = self.captioner_name if holds_captions(self.benchmark, cell) else ""
+        for group in self.task_settings:
+            query = PromptInput(sample, group.task, group.setting, self.texts, self.seed, captions_by_picture)
+            captioner = self.captioner_name if holds_captions(self.benchmark, group) else ""
             for prompt in self._prompts(query):
                 for repeat in range(self.repeats):
-                    yield _plan_row(sample, cell, _repeated(prompt, repeat) if repeat else prompt, captioner)
+                    yield _plan_row(sample, group, _repeated(prompt, repeat) if repeat else prompt, captioner)
 
     def _prompts(self, query: PromptInput) -> Iterable[Prompt]:
         if self.stress:
@@ -106,7 +106,7 @@ class PromptPlan:
         return {
             "benchmark_name": self.benchmark_name,
             "dataset_fingerprint": self.dataset_fingerprint,
-            "task_settings": [[cell.task, cell.setting] for cell in self.task_settings],
+            "task_settings": [[group.task, group.setting] for group in self.task_settings],
             "wording": dict(self.wording),
             "prompt_versions": dict(self.prompt_versions),
             "seed": self.seed,
@@ -134,14 +134,14 @@ def _repeated(prompt: Prompt, repeat: int) -> Prompt:
     return replace(prompt, variant=repeated_variant(prompt.variant, repeat), steps=tuple(steps))
 
 
-def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str = "") -> PlanRow:
+def _plan_row(sample: Sample, group: TaskSetting, prompt: Prompt, captioner: str = "") -> PlanRow:
     refs = {ref.sha256: ref for ref in sample.media}
     media = list(iter_media(prompt.steps))
     tokens, digest = estimate_tokens(prompt.steps, refs), prompt_sha256(prompt.steps)
     return PlanRow(
         sample_id=sample.sample_id,
-        task=cell.task,
-        setting=cell.setting,
+        task=group.task,
+        setting=group.setting,
         variant=prompt.variant,
         media_group=media_group_key(media[0]) if media else "",
         prompt_version=prompt.version,
@@ -161,8 +161,8 @@ def _plan_row(sample: Sample, cell: TaskSetting, prompt: Prompt, captioner: str 
                 "prompt_sha256": digest,
                 "prompt_version": prompt.version,
                 "sample_id": sample.sample_id,
-                "setting": cell.setting,
-                "task": cell.task,
+                "setting": group.setting,
+                "task": group.task,
                 "variant": prompt.variant,
             }
         ),

@@ -17,7 +17,7 @@ from pipelines.json_records import read_record, read_value
 from pipelines.plan.captions import caption_key
 from pipelines.plan.prompt_plan import PromptPlan, load_generations
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.plan.stored_plan import PlanRow, RequestKey
 
 
@@ -169,15 +169,15 @@ def _targets(
 ) -> Iterator[tuple[ModelTarget, Dataset]]:
     fingerprint = answer_fingerprint(model_spec)
     for name in spec.benchmarks:
-        cells = cells_of(benchmark(name), spec.tasks, spec.settings)
-        if not cells:
+        groups = selected_groups(benchmark(name), spec.tasks, spec.settings)
+        if not groups:
             continue
         dataset = datasets.open(spec.data, name)
         for prompt_versions in spec.versions_by_set(name).values():
             prompts = PromptPlan(
                 benchmark_name=name,
                 dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-                task_settings=tuple(cells),
+                task_settings=tuple(groups),
                 wording=spec.prompts.get(name, {}),
                 prompt_versions=prompt_versions,
                 seed=spec.seed,

@@ -39,7 +39,7 @@ PACKAGES = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellSelection:
+class GroupSelection:
     """Tasks and settings that an earlier run evaluated on other samples than the last one."""
 
     cells: tuple[TaskSetting, ...]
@@ -74,7 +74,7 @@ class ManifestEntry:
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
     external: bool = False  # the answers were made elsewhere
-    earlier: tuple[CellSelection, ...] = ()
+    earlier: tuple[GroupSelection, ...] = ()
     """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
     prompt_set: str = ""  # name of the target's set of prompts, where a run named it
     other_prompt_sets: tuple[PromptSet, ...] = ()  # sets of prompts reported in addition to the target's
@@ -98,9 +98,9 @@ class ManifestEntry:
 
     def by_selection(self) -> list[Self]:
         """Return the entry as one entry per selection of samples; no task and setting is in two of them."""
-        earlier_cells = {cell for selection in self.earlier for cell in selection.cells}
-        cells = tuple(cell for cell in self.prompts.task_settings if cell not in earlier_cells)
-        current = CellSelection(cells=cells, limit=self.limit, sample_ids=self.sample_ids)
+        earlier_groups = {group for selection in self.earlier for group in selection.cells}
+        groups = tuple(group for group in self.prompts.task_settings if group not in earlier_groups)
+        current = GroupSelection(cells=groups, limit=self.limit, sample_ids=self.sample_ids)
         return [
             replace(
                 self,
@@ -134,33 +134,33 @@ class ManifestEntry:
         )
 
     def _for_prompt_set(self, prompt_set: PromptSet) -> Self:
-        included = {*prompt_set.cells, *self._cells_of_all_captioners(prompt_set)}
-        cells = tuple(cell for cell in self.prompts.task_settings if cell in included)
+        included = {*prompt_set.cells, *self._shared_groups(prompt_set)}
+        groups = tuple(group for group in self.prompts.task_settings if group in included)
         selections = [
-            replace(selection, cells=tuple(cell for cell in selection.cells if cell in included))
+            replace(selection, cells=tuple(group for group in selection.cells if group in included))
             for selection in self.earlier
         ]
         captioner = prompt_set.captioner or self.prompts.captioner
         return replace(
             self,
             target=self.target.with_prompts(
-                task_settings=cells, prompt_versions=prompt_set.versions, captioner=captioner, stress=prompt_set.stress
+                task_settings=groups, prompt_versions=prompt_set.versions, captioner=captioner, stress=prompt_set.stress
             ),
             earlier=tuple(selection for selection in selections if selection.cells),
             prompt_set=prompt_set.name,
             other_prompt_sets=(),
         )
 
-    def _cells_of_all_captioners(self, prompt_set: PromptSet) -> Iterable[TaskSetting]:
-        """Return the cells without captions: with those of a set's captioner they are compared, and asked once."""
+    def _shared_groups(self, prompt_set: PromptSet) -> Iterable[TaskSetting]:
+        """Return the groups without captions: with those of a set's captioner they are compared, and asked once."""
         if not prompt_set.captioner:
             return ()
         if prompt_set.name == self.prompt_set:
-            cells = self.prompts.task_settings
+            groups = self.prompts.task_settings
         else:
             same = (other for other in self.other_prompt_sets if other.key == (prompt_set.name, ""))
-            cells = next((other.cells for other in same), ())
-        return [cell for cell in cells if not holds_captions(self.definition, cell)]
+            groups = next((other.cells for other in same), ())
+        return [group for group in groups if not holds_captions(self.definition, group)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the form of `run.json`."""

@@ -13,7 +13,7 @@ from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
 from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.options import CommonOptions, SweepOptions
-from pipelines.plan.selection import Limit, SampleSelection, cells_of, check_names, people_cells
+from pipelines.plan.selection import Limit, SampleSelection, check_names, human_groups, selected_groups
 from pipelines.plan.stopping.until import Until
 from pipelines.plan.stress.conditions import Condition
 
@@ -146,8 +146,8 @@ class RunSpec(CommonOptions):
                 )
         if self.until and self.stress:
             raise UsageError("--until: a stress test compares all rows under each condition; use --limit for fewer")
-        cells = (cells_of, people_cells)
-        if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in cells):
+        groups = (selected_groups, human_groups)
+        if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in groups):
             raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
 
     def part(self, models: Iterable[str], benchmarks: Collection[str]) -> Self:

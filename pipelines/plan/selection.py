@@ -1,4 +1,4 @@
-"""Which cells and samples a sweep covers, from the flags `--tasks --settings --limit --sample-id`."""
+"""Select groups, each a task in a setting, and samples by the flags `--tasks --settings --limit --sample-id`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -78,34 +78,34 @@ def check_names(kind: str, names: Iterable[str], known_names: Sequence[str]) -> 
             raise unknown_name(kind, name, list(known_names))
 
 
-def cells_of(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
-    """Return the cells of a benchmark that models are asked; without flags, all but those that must be named."""
+def selected_groups(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
+    """Return the groups of a benchmark that models are asked; without flags, all but those that must be named."""
     not_asked = benchmark.explicit_settings if not settings else ()
     return [
-        cell
-        for cell in _named_cells(benchmark, tasks, settings)
-        if cell.setting not in (*not_asked, *benchmark.people_settings)
+        group
+        for group in _named_groups(benchmark, tasks, settings)
+        if group.setting not in (*not_asked, *benchmark.people_settings)
     ]
 
 
-def people_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
-    """Return the selected cells whose answers are people's, in the data; none where the flags do not name them."""
-    cells = _named_cells(benchmark, tasks, settings) if settings else []
-    return [cell for cell in cells if cell.setting in benchmark.people_settings]
+def human_groups(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
+    """Return the selected groups whose answers are people's, in the data; none where the flags do not name them."""
+    groups = _named_groups(benchmark, tasks, settings) if settings else []
+    return [group for group in groups if group.setting in benchmark.people_settings]
 
 
-def all_cells(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
-    """Return every cell of a benchmark in its order, also those that run only where a flag names them."""
-    return _named_cells(benchmark, [], [])
+def all_groups(benchmark: BenchmarkDefinition) -> list[TaskSetting]:
+    """Return every group of a benchmark in its order, also those that run only where a flag names them."""
+    return _named_groups(benchmark, [], [])
 
 
-def holds_captions(benchmark: BenchmarkDefinition, cell: TaskSetting) -> bool:
-    """Return whether the prompts of a cell hold captions."""
-    return cell.setting in benchmark.captions.settings
+def holds_captions(benchmark: BenchmarkDefinition, group: TaskSetting) -> bool:
+    """Return whether the prompts of a group hold captions."""
+    return group.setting in benchmark.captions.settings
 
 
-def _named_cells(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
-    """Return all cells that the flags name, or all of the benchmark."""
+def _named_groups(benchmark: BenchmarkDefinition, tasks: Sequence[str], settings: Sequence[str]) -> list[TaskSetting]:
+    """Return all groups that the flags name, or all of the benchmark."""
     selected = {name for task in tasks for name in benchmark.derived_tasks.get(task, (task,))} or set(benchmark.tasks)
     return [
         TaskSetting(task, setting)

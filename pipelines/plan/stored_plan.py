@@ -128,11 +128,11 @@ class PlanColumns:
         numbers: Numbers = self._table[name].to_numpy()
         return numbers
 
-    def cells(self) -> Codes[tuple[str, str]]:
+    def groups(self) -> Codes[tuple[str, str]]:
         """Return task and setting."""
         tasks, settings = self.codes("task"), self.codes("setting")
-        cells = [(task, setting) for task in tasks.values for setting in settings.values]
-        return Codes(cells, tasks.codes * len(settings.values) + settings.codes)
+        groups = [(task, setting) for task in tasks.values for setting in settings.values]
+        return Codes(groups, tasks.codes * len(settings.values) + settings.codes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

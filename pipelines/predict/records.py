@@ -91,7 +91,7 @@ def count_statuses(receipt: Receipt) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CellCount:
+class TaskCount:
     """Outcomes of the requests of one model under one task and setting; the five kinds add up to `requests`."""
 
     benchmark: str
@@ -108,8 +108,8 @@ class CellCount:
 
     def __post_init__(self) -> None:
         if self.ok + self.error + self.excluded + self.missing != self.requests:
-            cell = f"{self.benchmark}/{self.model}/{self.task}/{self.setting}"
-            raise ValueError(f"{cell}: ok, error, excluded and missing do not add up to {self.requests} requests")
+            group = f"{self.benchmark}/{self.model}/{self.task}/{self.setting}"
+            raise ValueError(f"{group}: ok, error, excluded and missing do not add up to {self.requests} requests")
 
 
 class TokenCounts(NamedTuple):
@@ -164,7 +164,7 @@ class Receipt(ReplicaSpan):
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON types."""
-        return {**asdict(self), "counts": [[*cell, rows] for cell, rows in self.counts.items()]}
+        return {**asdict(self), "counts": [[*group, rows] for group, rows in self.counts.items()]}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Self:

@@ -11,7 +11,7 @@ from typing import Any
 from pipelines.errors import StoreError
 from pipelines.json_records import dump_checked, load_checked
 from pipelines.plan.records import ModelPlan
-from pipelines.predict.records import CellCount, Receipt
+from pipelines.predict.records import Receipt, TaskCount
 from pipelines.storage.backend import is_remote
 from pipelines.storage.parts import folder_names
 from pipelines.storage.published_files import put_named
@@ -52,10 +52,10 @@ class StatusWriter:
                     key = (model, plan.prompts.benchmark_name, task, setting)
                     self._requests[key] = self._requests.get(key, 0) + n
                     self._open[key] = self._open.get(key, 0) + plan.pending[task, setting]
-        self._cells_of_earlier_runs = [
-            cell
-            for cell in ([] if is_new else read_status(out).get("cells", []))
-            if tuple(cell[name] for name in _KEY) not in self._requests
+        self._earlier_rows = [
+            row
+            for row in ([] if is_new else read_status(out).get("cells", []))
+            if tuple(row[name] for name in _KEY) not in self._requests
         ]
         if self._requests:
             self.write()
@@ -98,14 +98,14 @@ class StatusWriter:
             if time.monotonic() - self._written > self._write_every_s:
                 self.write()
 
-    def cells(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[dict[str, Any]]:
         """Return the counts, one mapping per model, benchmark, task and setting."""
-        return [_cell(count, is_running=count.model in self._running) for count in self.counts()]
+        return [_status_row(count, is_running=count.model in self._running) for count in self.counts()]
 
-    def counts(self) -> list[CellCount]:
+    def counts(self) -> list[TaskCount]:
         """Return the counts in the form of the report."""
         return [
-            CellCount(
+            TaskCount(
                 **dict[str, Any](zip(_KEY, key, strict=True)),
                 requests=total,
                 ok=total - self._open[key] - self._failed[key] - self._excluded[key],
@@ -120,7 +120,7 @@ class StatusWriter:
         """Write the file; a failure is only logged, so that a slow store does not end the run."""
         self._written = time.monotonic()
         try:
-            _write(self._out, [*self._cells_of_earlier_runs, *self.cells()])
+            _write(self._out, [*self._earlier_rows, *self.rows()])
         except StoreError as error:
             log.warning("status.json not written: %s", error)
 
@@ -133,12 +133,12 @@ def read_status(out: Store) -> dict[str, Any]:
         return {}
 
 
-def write_counts(out: Store, counts: Sequence[CellCount]) -> None:
+def write_counts(out: Store, counts: Sequence[TaskCount]) -> None:
     """Write `status.json` from exact counts, after answers made elsewhere were scored."""
-    _write(out, [_cell(count) for count in counts])
+    _write(out, [_status_row(count) for count in counts])
 
 
-def _cell(count: CellCount, *, is_running: bool = False) -> dict[str, Any]:
+def _status_row(count: TaskCount, *, is_running: bool = False) -> dict[str, Any]:
     return {
         **{name: getattr(count, name) for name in (*_KEY, "requests")},
         "pending": 0 if is_running else count.missing,
@@ -149,6 +149,6 @@ def _cell(count: CellCount, *, is_running: bool = False) -> dict[str, Any]:
     }
 
 
-def _write(out: Store, cells: Sequence[dict[str, Any]]) -> None:
-    status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": list(cells)}
+def _write(out: Store, rows: Sequence[dict[str, Any]]) -> None:
+    status = {"updated": datetime.now(UTC).isoformat(timespec="seconds"), "cells": list(rows)}
     put_named(out, "status.json", dump_checked(status), b'"updated"')

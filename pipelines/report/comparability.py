@@ -10,7 +10,7 @@ from models.catalog_loader import catalog
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.storage.parts import list_parts, part_folder
 from pipelines.storage.store import Store
 
@@ -26,7 +26,7 @@ class Conditions:
     spec: Mapping[str, Any]  # the model in `run.json`; engine `external` for answers made elsewhere
     judge: str = ""  # the judge's name at its maker; '' for none
     scorers: Mapping[str, str] = field(default_factory=dict)  # kind -> model, where a flag named it
-    counts: Mapping[tuple[str, str], CellCount] = field(default_factory=dict)  # by task and setting
+    counts: Mapping[tuple[str, str], TaskCount] = field(default_factory=dict)  # by task and setting
     prompts: frozenset[tuple[str, str, str]] = frozenset()  # task, setting, version; none for external answers
     foreign_items: Sequence[str] = ()  # what the items are, where they are none of the paper's
 
@@ -39,7 +39,7 @@ class Conditions:
         yield from self._model(printed.model)
         yield from self._helpers(printed, setting)
 
-    def _cells(self, task: str, setting: str) -> list[tuple[str, str]]:
+    def _groups(self, task: str, setting: str) -> list[tuple[str, str]]:
         tasks = self.entry.definition.derived_tasks.get(task, (task,))
         return [(name, setting) for name in tasks]
 
@@ -51,10 +51,10 @@ class Conditions:
         if self.foreign_items:
             yield f"other items: {', '.join(self.foreign_items)}"
             return
-        cells = self._cells(printed.task, setting)
+        groups = self._groups(printed.task, setting)
         for selected_entry in self.entry.by_selection():
-            selected = {(cell.task, cell.setting) for cell in selected_entry.prompts.task_settings}
-            if selected & {*cells} and (selected_entry.limit or selected_entry.sample_ids):
+            selected = {(group.task, group.setting) for group in selected_entry.prompts.task_settings}
+            if selected & {*groups} and (selected_entry.limit or selected_entry.sample_ids):
                 flag = (
                     f"--limit {selected_entry.limit}"
                     if selected_entry.limit
@@ -62,8 +62,8 @@ class Conditions:
                 )
                 yield f"other items: {flag}"
                 return
-        for cell in cells:
-            full, count = publication.requests.get(cell[0], 0), self.counts.get(cell)
+        for group in groups:
+            full, count = publication.requests.get(group[0], 0), self.counts.get(group)
             answered = count.ok if count else 0
             if full and abs(answered - full) > ITEMS_TOLERANCE * full:
                 yield f"other items: {answered:,} answers, {full:,} in the paper"
@@ -75,8 +75,8 @@ class Conditions:
         in_print = {*(publication.paper_prompts or ()), *definition.prompt_sets.get("paper", {}).values()}
         names = {*target.prompts.prompt_versions.values()} - in_print | {*target.prompts.wording}
         if publication.paper_prompts is not None:
-            cells = self._cells(task, setting)
-            names |= {version for *cell, version in self.prompts if tuple(cell) in cells} - in_print
+            groups = self._groups(task, setting)
+            names |= {version for *group, version in self.prompts if tuple(group) in groups} - in_print
         if names:
             yield f"other prompt wording: {', '.join(sorted(names))}"
         if target.generation:

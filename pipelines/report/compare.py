@@ -237,13 +237,13 @@ def _side(name: str, entries: Mapping[tuple[str, str], ManifestEntry]) -> tuple[
     models = {model for _, model in entries}
     if name in models or model not in models:
         return name, ""
-    cells = [cell for (_, of), entry in entries.items() if of == model for cell in entry.prompts.task_settings]
-    check_names("setting", [setting], sorted({cell.setting for cell in cells}))
+    groups = [group for (_, of), entry in entries.items() if of == model for group in entry.prompts.task_settings]
+    check_names("setting", [setting], sorted({group.setting for group in groups}))
     return model, setting
 
 
 def _has_setting(entry: ManifestEntry, setting: str) -> bool:
-    return not setting or any(cell.setting == setting for cell in entry.prompts.task_settings)
+    return not setting or any(group.setting == setting for group in entry.prompts.task_settings)
 
 
 def _model_pairs(
@@ -328,16 +328,16 @@ def _differences(
     differences: list[Difference] = []
     undefined: list[str] = []
     for metric, only_one, changed in sorted(compared, key=lambda row: row[0] is not headline):
-        cell, content = (metric.task, metric.setting), metric.content
-        is_copy = content is not None and (*cell, content) in seen
+        group, content = (metric.task, metric.setting), metric.content
+        is_copy = content is not None and (*group, content) in seen
         is_untested = headlines_only or metric.is_constant or is_copy or metric.metric in _FORMAT_METRICS
         if metric is not headline and is_untested:
             continue
         if content is not None:
-            seen.add((*cell, content))
+            seen.add((*group, content))
         if (test := metric.test()) is not None:
             family: Literal["headline", "other"] = "headline" if metric is headline else "other"
-            differences.append(_difference(pair, cell, test, only_one=only_one, changed=changed, family=family))
+            differences.append(_difference(pair, group, test, only_one=only_one, changed=changed, family=family))
         elif (metric.subset, metric.category) == ("", ""):
             where = f"{pair.a.benchmark} {metric.task} {metric.setting}"
             undefined.append(f"{where}: {metric.metric} of {pair.a.model} or {pair.b.model} is undefined on their rows")
@@ -360,15 +360,15 @@ def _headline(pair: ScoredPair, metrics: Sequence[PairedMetric]) -> PairedMetric
     definition = pair.a.definition
     for name in (definition.headline, *RIGHT):
         here = [metric for metric in metrics if (metric.metric, metric.subset, metric.category) == (name, "", "")]
-        cell = definition.headline_cell((metric.task, metric.setting) for metric in here)
-        if cell is not None:
-            return next(metric for metric in here if (metric.task, metric.setting) == cell)
+        group = definition.headline_group((metric.task, metric.setting) for metric in here)
+        if group is not None:
+            return next(metric for metric in here if (metric.task, metric.setting) == group)
     return None
 
 
 def _difference(
     pair: ScoredPair,
-    cell: tuple[str, str],
+    group: tuple[str, str],
     test: PairedTest,
     *,
     only_one: int,
@@ -379,8 +379,8 @@ def _difference(
         benchmark=pair.a.benchmark,
         model_a=pair.a.model,
         model_b=pair.b.model,
-        task=cell[0],
-        setting=pair.setting_name(cell[1]),
+        task=group[0],
+        setting=pair.setting_name(group[1]),
         only_one=only_one,
         delta=test.mean_b - test.mean_a,
         changed=changed,

@@ -30,7 +30,7 @@ from pipelines.storage.store import Store
 if TYPE_CHECKING:
     import pandas as pd
 
-EXAMPLES_PER_CELL = 3
+EXAMPLES_PER_GROUP = 3
 _TEXTS = ("status", "answer", "rule", "finish_reason", "verdict_state")
 _SCORE_COLUMNS = ["request_id", *_TEXTS, "flags", "values"]
 _SLICE = 100_000  # rows that are Python objects of their own at a time
@@ -73,16 +73,16 @@ class EntryRequests:
             for part in entry_plan.plan.parts:
                 chosen = {}
                 for index, key in enumerate(entry_plan.plan.read_columns(part).request_keys()):
-                    sample, cell = requests.samples[key.sample_id], (intern(key.task), intern(key.setting))
-                    requests.prompts.add((*cell, key.prompt_version))
+                    sample, group = requests.samples[key.sample_id], (intern(key.task), intern(key.setting))
+                    requests.prompts.add((*group, key.prompt_version))
                     request_id = entry_plan.entry.target.request_id(key)
                     sample_values = sample.subset, sample.category, sample.cluster
-                    values = request_id, sample.sample_id, *cell, intern(key.variant), *sample_values
+                    values = request_id, sample.sample_id, *group, intern(key.variant), *sample_values
                     for column, value in zip(requests.columns.values(), values, strict=True):
                         column.append(value)
                     # A small fixed sample of the whole set: which answers are shown depends only on their ids.
-                    if examples[cell] < EXAMPLES_PER_CELL and _is_example(request_id, examples[cell]):
-                        examples[cell] += 1
+                    if examples[group] < EXAMPLES_PER_GROUP and _is_example(request_id, examples[group]):
+                        examples[group] += 1
                         chosen[request_id] = index
                 rows = reader.rows(part.path, list(chosen.values()))
                 requests.example_texts |= {name: _text(row.steps) for name, row in zip(chosen, rows, strict=True)}

@@ -10,7 +10,7 @@ import pandas as pd
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.records import RIGHT
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.entry_frame import EntryScores
 from pipelines.report.measured import Measured
 from pipelines.report.model import ExampleAnswer, ModelItems
@@ -27,7 +27,7 @@ class EntryResults:
     """The results of one model on one benchmark."""
 
     metrics: list[Measured]
-    counts: list[CellCount]
+    counts: list[TaskCount]
     answers: list[ExampleAnswer]
     judge_failed: int  # rows without a verdict because of the judge's engine
     items: Sequence[ModelItems] = ()  # behind the tables' numbers
@@ -41,7 +41,7 @@ class EntryResults:
     prompt_sets: tuple[str, ...] = ()  # names of the sets of prompts that `by_prompt_set` compares, if several
     captioners: tuple[str, ...] = ()  # names of the captioners that `by_prompt_set` compares, if several
     by_prompt_set: Sequence[Measured] = ()  # metrics in all sets but the first, which `metrics` are of
-    counts_by_prompt_set: Sequence[CellCount] = ()  # of the requests that only these sets have
+    counts_by_prompt_set: Sequence[TaskCount] = ()  # of the requests that only these sets have
     stressed: pd.DataFrame | None = None  # of a stress test: `stressed_rows` of the plain prompts and each condition
 
 
@@ -71,7 +71,7 @@ def model_items(
     ]
 
 
-def counts_of(entry: ManifestEntry, frame: pd.DataFrame, out: Store, scores: EntryScores) -> list[CellCount]:
+def counts_of(entry: ManifestEntry, frame: pd.DataFrame, out: Store, scores: EntryScores) -> list[TaskCount]:
     """Count by task and setting; requests that an imported predictions file does not answer do not count."""
     counts = []
     counted = frame[frame["status"] != "missing"] if entry.external else frame
@@ -81,7 +81,7 @@ def counts_of(entry: ManifestEntry, frame: pd.DataFrame, out: Store, scores: Ent
     for (task, setting), rows in counted.groupby(["task", "setting"], sort=False):
         by_status = Counter(rows["status"])
         counts.append(
-            CellCount(
+            TaskCount(
                 benchmark=entry.benchmark,
                 model=entry.model,
                 task=str(task),

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.tables import Table
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import Measured
@@ -36,7 +36,7 @@ class ExampleAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReproductionCell:
+class ReproductionResult:
     """One published number of a model of ours, and our own."""
 
     benchmark: str
@@ -112,7 +112,7 @@ class ReportData:
     metrics: tuple[Measured, ...] = ()
     across: tuple[Section, ...] = ()  # sections before those of the benchmarks
     benchmarks: tuple[BenchmarkSection, ...] = ()
-    counts: tuple[CellCount, ...] = ()
+    counts: tuple[TaskCount, ...] = ()
     answers: tuple[ExampleAnswer, ...] = ()
     warnings: tuple[str, ...] = ()  # what the reader of the numbers should know
     notes: tuple[str, ...] = ()  # what nobody asked for and was left out
@@ -122,7 +122,7 @@ class ReportData:
     cost: Table | None = None
     efficiency: tuple[Efficiency, ...] = ()
     items: tuple[ModelItems, ...] = ()
-    reproduction: tuple[ReproductionCell, ...] = ()  # our numbers next to the published ones, by benchmark
+    reproduction: tuple[ReproductionResult, ...] = ()  # our numbers next to the published ones, by benchmark
 
     def __post_init__(self) -> None:
         ids: set[str] = set()

@@ -77,11 +77,11 @@ def _ours(row: dict[str, Any]) -> ReadVerdict | None:
 
 def verdict_metrics(compared: Sequence[ComparedVerdicts]) -> list[Metric]:
     """Return how many verdicts differ, in all and by how they do."""
-    cells: dict[tuple[str, str], list[ComparedVerdicts]] = {}
+    by_group: dict[tuple[str, str], list[ComparedVerdicts]] = {}
     for group in compared:
-        cells.setdefault((group.task, group.setting), []).append(group)
+        by_group.setdefault((group.task, group.setting), []).append(group)
     metrics = []
-    for (task, setting), groups in cells.items():
+    for (task, setting), groups in by_group.items():
         counts = {"": sum(len(ids) for group in groups for ids in group.differing.values())}
         for group in groups:
             for kind, ids in group.differing.items():

@@ -18,7 +18,7 @@ from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.context import EntryPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.stopping.until import Stop
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of
 from pipelines.report.measured import TABLES, Measured, MetricSource
@@ -138,7 +138,7 @@ class _OtherSets:
 
     frames: list[pd.DataFrame]  # the scored rows of each set but a stress test's, the first one's too
     metrics: list[Measured] = field(default_factory=list)
-    counts: list[CellCount] = field(default_factory=list)
+    counts: list[TaskCount] = field(default_factory=list)
     judge_failed: int = 0
     items: list[ModelItems] = field(default_factory=list)
     answers: list[ExampleAnswer] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Our numbers next to the published ones of the same models, cell by cell, with a verdict by a fixed rule.
+"""Our numbers next to the published ones of the same models, with a verdict by a fixed rule.
 
 - `reproduced`: our whole 95% interval lies within a margin of the published value.
 - `consistent`: the published value lies in our interval, which is wider; without an interval, both are equal within
@@ -25,7 +25,7 @@ from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.measured import Measured, MetricKey
-from pipelines.report.model import ReproductionCell, Verdict
+from pipelines.report.model import ReproductionResult, Verdict
 from pipelines.storage.published_files import is_as_published
 from pipelines.storage.store import Store
 
@@ -37,28 +37,28 @@ _EPSILON: Final = 1e-9  # sums of floats in another order
 _Index: TypeAlias = Mapping[tuple[str, str, MetricKey], Measured]  # by benchmark, model and what it measures
 
 
-def reproduction_cells(
+def reproduction_results(
     run: RunManifest, reduced: Sequence[EntryResults], judges: Mapping[str, str]
-) -> list[ReproductionCell]:
-    """Return the cells of all models that have published rows, in the order of the papers.
+) -> list[ReproductionResult]:
+    """Return the results of all models that have published rows, in the order of the papers.
 
     `judges` maps benchmarks to the judge of their verdicts, by its name at its maker.
     """
     rows = [row for results in reduced for row in results.metrics]
     index = {(row.benchmark, row.model, row.key): row for row in rows}
-    cells: list[ReproductionCell] = []
+    results: list[ReproductionResult] = []
     for conditions in _conditions(run, reduced, judges, rows):
         name, model = conditions.entry.benchmark, conditions.entry.model
         names = published_names(model, conditions.spec, name)
         publication = conditions.entry.definition.publication
-        cells += _model_cells(conditions, model, {*names} - {*publication.joint.values()}, index)
+        results += _model_results(conditions, model, {*names} - {*publication.joint.values()}, index)
         groups = {group: text for group, text in publication.joint.items() if text in names}
         run_of = model.partition(" run ")[0]
         averaged = publication.averaged.items()
         groups |= {group: text for group, text in averaged if group.partition(", mean of ")[0] == run_of != model}
         for group, text in groups.items():
-            cells += _model_cells(conditions, group, {text}, index)
-    return list(dict.fromkeys(cells))
+            results += _model_results(conditions, group, {text}, index)
+    return list(dict.fromkeys(results))
 
 
 def _conditions(
@@ -87,7 +87,9 @@ def _conditions(
         )
 
 
-def _model_cells(conditions: Conditions, model: str, names: Iterable[str], index: _Index) -> Iterator[ReproductionCell]:
+def _model_results(
+    conditions: Conditions, model: str, names: Iterable[str], index: _Index
+) -> Iterator[ReproductionResult]:
     name = conditions.entry.benchmark
     definition = conditions.entry.definition
     publication, steps = definition.publication, printed_steps(definition.published)
@@ -104,15 +106,15 @@ def _model_cells(conditions: Conditions, model: str, names: Iterable[str], index
             key = MetricKey(metric, printed.task, setting, printed.subset, printed.category)
             row = index.get((name, model, key))
             if row is not None:
-                yield _cell(conditions, printed, row, half_step)
+                yield _result(conditions, printed, row, half_step)
 
 
-def _cell(conditions: Conditions, printed: PublishedValue, row: Measured, half_step: float) -> ReproductionCell:
+def _result(conditions: Conditions, printed: PublishedValue, row: Measured, half_step: float) -> ReproductionResult:
     assert printed.value is not None
     reasons = list(conditions.reasons(printed, row.setting))
     if row.value is None:
         reasons.append(f"not measured: {row.note or 'no reason was given'}")
-    cell = ReproductionCell(
+    result = ReproductionResult(
         benchmark=conditions.entry.benchmark,
         model=row.model,
         published_model=printed.model,
@@ -130,20 +132,20 @@ def _cell(conditions: Conditions, printed: PublishedValue, row: Measured, half_s
         verdict="not comparable",
         reasons=tuple(reasons),
     )
-    return replace(cell, verdict=verdict_within(cell, MARGIN))
+    return replace(result, verdict=verdict_within(result, MARGIN))
 
 
-def verdict_within(cell: ReproductionCell, margin: float) -> Verdict:
-    """Return the verdict on a cell by a margin around the published value."""
-    if cell.reasons or cell.difference is None:
+def verdict_within(result: ReproductionResult, margin: float) -> Verdict:
+    """Return the verdict on a result by a margin around the published value."""
+    if result.reasons or result.difference is None:
         return "not comparable"
-    is_equal = abs(cell.difference) <= cell.rounding + _EPSILON
-    if cell.ci_low is None or cell.ci_high is None:
+    is_equal = abs(result.difference) <= result.rounding + _EPSILON
+    if result.ci_low is None or result.ci_high is None:
         return "consistent" if is_equal else "different"
-    reach = (margin * cell.n if cell.unit == "count" else margin) + _EPSILON
-    if cell.published - reach <= cell.ci_low and cell.ci_high <= cell.published + reach:
+    reach = (margin * result.n if result.unit == "count" else margin) + _EPSILON
+    if result.published - reach <= result.ci_low and result.ci_high <= result.published + reach:
         return "reproduced"
-    is_inside = cell.ci_low - _EPSILON <= cell.published <= cell.ci_high + _EPSILON
+    is_inside = result.ci_low - _EPSILON <= result.published <= result.ci_high + _EPSILON
     return "consistent" if is_inside or is_equal else "different"
 
 
@@ -156,35 +158,35 @@ def reproduced_rule(margin: float = MARGIN) -> str:
     )
 
 
-def count_verdicts(cells: Iterable[ReproductionCell]) -> Counter[Verdict]:
-    """Count the cells by verdict."""
-    return Counter(cell.verdict for cell in cells)
+def count_verdicts(results: Iterable[ReproductionResult]) -> Counter[Verdict]:
+    """Count the results by verdict."""
+    return Counter(result.verdict for result in results)
 
 
-def reproduction_line(cells: Sequence[ReproductionCell]) -> str:
+def reproduction_line(results: Sequence[ReproductionResult]) -> str:
     """Return `31 of 48 cells reproduced, 10 consistent, 7 different`, and why others are not comparable."""
-    counts = count_verdicts(cells)
+    counts = count_verdicts(results)
     comparable = counts.total() - counts["not comparable"]
     line = f"{counts['reproduced']} of {comparable} cells reproduced"
     line += "".join(f", {counts[verdict]} {verdict}" for verdict in ("consistent", "different") if counts[verdict])
     kinds = Counter(
         kind
-        for cell in cells
-        if cell.verdict == "not comparable"
-        for kind in dict.fromkeys(reason.partition(":")[0] for reason in cell.reasons)
+        for result in results
+        if result.verdict == "not comparable"
+        for kind in dict.fromkeys(reason.partition(":")[0] for reason in result.reasons)
     )
     why = ", ".join(f"{kind} {count:,}" for kind, count in kinds.most_common())
     return f"{line}; {counts['not comparable']:,} not comparable ({why})" if why else line
 
 
-def reproduction_json(cells: Iterable[ReproductionCell]) -> bytes:
-    """Return the cells as the file that `load_reproduction` reads."""
-    lines = ",\n".join(dump_json(asdict(cell)) for cell in cells)
+def reproduction_json(results: Iterable[ReproductionResult]) -> bytes:
+    """Return the results as the file that `load_reproduction` reads."""
+    lines = ",\n".join(dump_json(asdict(result)) for result in results)
     return f"[\n{lines}\n]\n".encode() if lines else b"[]\n"
 
 
-def load_reproduction(out: Store, models: Sequence[str] = (), margin: float = MARGIN) -> list[ReproductionCell]:
-    """Load the cells of an output's report, of some models or of all, with the verdicts by a margin.
+def load_reproduction(out: Store, models: Sequence[str] = (), margin: float = MARGIN) -> list[ReproductionResult]:
+    """Load the results of an output's report, of some models or of all, with the verdicts by a margin.
 
     Raises UsageError where there is no report of this version or no such model, StoreError for a damaged file.
     """
@@ -195,7 +197,7 @@ def load_reproduction(out: Store, models: Sequence[str] = (), margin: float = MA
             f"{out.uri}: no {PATH}; is this the --out of a run? `vlmsweep report` with its flags writes the file"
         ) from None
     try:
-        cells = TypeAdapter(list[ReproductionCell]).validate_json(content)
+        results = TypeAdapter(list[ReproductionResult]).validate_json(content)
     except ValidationError as error:
         problem = format_validation_error(error)
         raise StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again") from error
@@ -203,6 +205,6 @@ def load_reproduction(out: Store, models: Sequence[str] = (), margin: float = MA
         problem = "it is not what the last report wrote"
         raise StoreError(f"{out.uri}/{PATH}: damaged ({problem}); `vlmsweep report` writes it again")
     for model in models:
-        check_names("model with published numbers", [model], sorted({cell.model for cell in cells}))
-    chosen = [cell for cell in cells if not models or cell.model in models]
-    return [replace(cell, verdict=verdict_within(cell, margin)) for cell in chosen]
+        check_names("model with published numbers", [model], sorted({result.model for result in results}))
+    chosen = [result for result in results if not models or result.model in models]
+    return [replace(result, verdict=verdict_within(result, margin)) for result in chosen]

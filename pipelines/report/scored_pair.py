@@ -123,7 +123,7 @@ class ScoredPair:
         return a.reindex(keys), b.reindex(keys)
 
     @cached_property
-    def _cells(self) -> list[tuple[tuple[str, str], NDArray[np.intp]]]:
+    def _groups(self) -> list[tuple[tuple[str, str], NDArray[np.intp]]]:
         """Places of the rows by task and setting."""
         places: dict[Any, Any] = self._sides[0].groupby(level=[0, 1]).indices
         return sorted(places.items())
@@ -150,7 +150,7 @@ class ScoredPair:
         names = [name for name in names if not is_verdict_value(name)]
         a_rows, b_rows = self._sides
         changed = np.not_equal(a_rows["answer"].to_numpy(object), b_rows["answer"].to_numpy(object))
-        for cell, places in self._cells:
+        for group, places in self._groups:
             repeats = 1 + int(self._repeats[places].max())
             for name in names:
                 a, b = (rows[name].to_numpy(np.float64)[places] for rows in self._sides)
@@ -162,8 +162,8 @@ class ScoredPair:
                 metric = PairedMetric.mean(
                     a[both],
                     b[both],
-                    task=cell[0],
-                    setting=cell[1],
+                    task=group[0],
+                    setting=group[1],
                     metric=name,
                     clusters=a_rows["cluster"].to_numpy(object)[places[both]],
                     repeats=repeats,
@@ -190,5 +190,5 @@ class ScoredPair:
         tasks = self.a.definition.derived_tasks.get(task, (task,))
         exclusive = self._answered[0] ^ self._answered[1]
         return sum(
-            int(exclusive[places].sum()) for cell, places in self._cells if cell[0] in tasks and cell[1] == setting
+            int(exclusive[places].sum()) for group, places in self._groups if group[0] in tasks and group[1] == setting
         )

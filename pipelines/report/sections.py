@@ -11,7 +11,7 @@ from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.landing.standing import Standing
 from pipelines.report.measured import TABLES, Measured, metrics_by_model
-from pipelines.report.model import ReproductionCell, Section
+from pipelines.report.model import ReproductionResult, Section
 from pipelines.report.tables.reproduction import summary_table
 from pipelines.storage.store import Store
 
@@ -29,7 +29,7 @@ class ReportInputs:
     shown: Sequence[Measured] = ()  # without models that one row stands for
     replaced: frozenset[str] = frozenset()  # those models
     standings: Sequence[Standing] = ()
-    reproduction: Sequence[ReproductionCell] = ()
+    reproduction: Sequence[ReproductionResult] = ()
 
 
 def sections_across(inputs: ReportInputs) -> Iterator[Section]:
@@ -41,9 +41,9 @@ def sections_across(inputs: ReportInputs) -> Iterator[Section]:
 
 
 def _reproduction(inputs: ReportInputs) -> Iterator[Section]:
-    by_paper: dict[str, list[ReproductionCell]] = {}
-    for cell in inputs.reproduction:
-        by_paper.setdefault(cell.benchmark, []).append(cell)
+    by_paper: dict[str, list[ReproductionResult]] = {}
+    for result in inputs.reproduction:
+        by_paper.setdefault(result.benchmark, []).append(result)
     if table := summary_table(by_paper, {name: benchmark(name).title for name in by_paper}):
         yield Section(name="reproduction", title="Our numbers beside the published ones", summary=(table,))
 

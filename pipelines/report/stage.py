@@ -13,10 +13,10 @@ from pipelines.report.judge_tables import with_corrected_shifts
 from pipelines.report.landing.build import build_standings
 from pipelines.report.landing.judges import judgings_of
 from pipelines.report.landing.tables import cost_table
-from pipelines.report.model import ReportData, ReproductionCell
+from pipelines.report.model import ReportData, ReproductionResult
 from pipelines.report.portable import portable, portable_text
 from pipelines.report.render import render
-from pipelines.report.reproduction import reproduction_cells
+from pipelines.report.reproduction import reproduction_results
 from pipelines.report.sections import ReportInputs, sections_across
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store
@@ -37,11 +37,11 @@ def publish(
     remarks: Remarks,
     *,
     costs: CostTracker | None = None,
-    explain: Callable[[Sequence[ReproductionCell]], Sequence[ReproductionCell]] = tuple,
+    explain: Callable[[Sequence[ReproductionResult]], Sequence[ReproductionResult]] = tuple,
 ) -> None:
     """Write `report/` from the results of the entries.
 
-    `explain` adds to cells that differ from a paper's what our own rows could explain; `costs` are those of this run,
+    `explain` adds to results that differ from a paper's what our own rows could explain; `costs` are those of this run,
     which `run.json` has later.
     """
     rows = with_corrected_shifts([row for results in reduced for row in results.metrics])
@@ -56,7 +56,7 @@ def publish(
     efficiency = tuple(row for results in reduced for row in results.efficiency)
     standings = build_standings(out, run, shown, efficiency)
     spending = (*run.spending, *([costs.record()] if costs else []))
-    reproduction = explain(reproduction_cells(run, reduced, {name: judge_name(out, run, name) for name in names}))
+    reproduction = explain(reproduction_results(run, reduced, {name: judge_name(out, run, name) for name in names}))
     inputs = ReportInputs(out, run, names, reduced, shown, replaced, standings, reproduction)
     data = ReportData(
         run=portable(_facts(run, "; ".join(costs.lines()) if costs else "", out.uri), out.uri),

@@ -170,8 +170,8 @@ def _steps(
     steps: tuple[Step, ...] = ()
     for in_set in entry.by_prompt_set():
         captions = output.captions(in_set)
-        cell = TaskSetting(prediction["task"], prediction["setting"])
-        for row in replace(in_set.prompts, task_settings=(cell,)).rows(sample, captions):
+        group = TaskSetting(prediction["task"], prediction["setting"])
+        for row in replace(in_set.prompts, task_settings=(group,)).rows(sample, captions):
             if row.variant != (prediction["variant"] or ""):
                 continue
             if row.prompt_sha256 == prediction["prompt_sha256"]:

@@ -213,5 +213,5 @@ def text_of(parts: Sequence[ShownPart]) -> str:
 
 def tasks_of(entry: ManifestEntry) -> list[str]:
     """Return the tasks of an entry in the order of its benchmark."""
-    run = {cell.task for cell in entry.prompts.task_settings}
+    run = {group.task for group in entry.prompts.task_settings}
     return [task for task in benchmark(entry.benchmark).tasks if task in run]

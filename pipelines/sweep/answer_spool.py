@@ -26,11 +26,11 @@ _SCHEMA: Final = """
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
     CREATE TABLE answers (
-        place INTEGER PRIMARY KEY, cell INTEGER, sample_id TEXT, variant TEXT, file TEXT, line INTEGER, fields TEXT,
-        UNIQUE (cell, sample_id, variant)
+        place INTEGER PRIMARY KEY, group_id INTEGER, sample_id TEXT, variant TEXT, file TEXT, line INTEGER, fields TEXT,
+        UNIQUE (group_id, sample_id, variant)
     );
 """
-_Cell: TypeAlias = tuple[str, str, str, str]  # benchmark, model, task and setting
+_Group: TypeAlias = tuple[str, str, str, str]  # benchmark, model, task and setting
 
 
 class AnswerSpool:
@@ -40,9 +40,9 @@ class AnswerSpool:
         self._rows = sqlite3.connect(path, isolation_level=None)
         self._rows.executescript(_SCHEMA)
         self._rows.execute("BEGIN")
-        self._cells: dict[_Cell, int] = {}
+        self._group_ids: dict[_Group, int] = {}
         self._is_taken = bytearray(1)  # by place
-        self.counts: Counter[_Cell] = Counter()  # answers by benchmark, model, task and setting
+        self.counts: Counter[_Group] = Counter()  # answers by benchmark, model, task and setting
         self.rejections: list[Rejection] = []
 
     @classmethod
@@ -54,36 +54,36 @@ class AnswerSpool:
 
     def groups(self) -> list[tuple[str, str]]:
         """Return benchmark and model of the answers, sorted."""
-        return sorted({cell[:2] for cell in self._cells})
+        return sorted({group[:2] for group in self._group_ids})
 
-    def cells(self, benchmark: str, model: str) -> set[TaskSetting]:
+    def task_settings(self, benchmark: str, model: str) -> set[TaskSetting]:
         """Return which tasks and settings a model answers."""
-        return {TaskSetting(*cell[2:]) for cell in self._cells if cell[:2] == (benchmark, model)}
+        return {TaskSetting(*group[2:]) for group in self._group_ids if group[:2] == (benchmark, model)}
 
     def add(self, line: int, row: Mapping[str, Any]) -> None:
         """Add a row of a predictions file; one whose request has an answer is rejected."""
-        cell = (row["benchmark"], row["model"], row["task"], row["setting"])
+        group = (row["benchmark"], row["model"], row["task"], row["setting"])
         file = without_surrogates(row.get("file") or "")
         name = normalize("NFC", row["sample_id"])  # ids of files and of data may have different Unicode forms
-        values = (self._cells.setdefault(cell, len(self._cells)), name, row["variant"])
+        values = (self._group_ids.setdefault(group, len(self._group_ids)), name, row["variant"])
         added = self._rows.execute(  # `rowcount` depends on the locale: it is -1 where I is not lowered to i
-            "INSERT OR IGNORE INTO answers (cell, sample_id, variant, file, line, fields) VALUES (?, ?, ?, ?, ?, ?) "
-            "RETURNING place",
+            "INSERT OR IGNORE INTO answers (group_id, sample_id, variant, file, line, fields) "
+            "VALUES (?, ?, ?, ?, ?, ?) RETURNING place",
             (*values, file, line, json.dumps(_answer_fields(row))),
         ).fetchone()
         if added:
             self._is_taken.append(False)
-            self.counts[cell] += 1
+            self.counts[group] += 1
         else:
-            key = (*cell[2:], row["sample_id"], row["variant"])
+            key = (*group[2:], row["sample_id"], row["variant"])
             self._reject(file, line, key, "a second answer to the same request; the first stays")
 
     def take(self, benchmark: str, model: str, row: PlanRow) -> dict[str, Any] | None:
         """Return the columns of a prediction that an answer gives; None where the file has none to this request."""
-        cell = self._cells.get((benchmark, model, row.task, row.setting))
+        group = self._group_ids.get((benchmark, model, row.task, row.setting))
         answer = self._rows.execute(
-            "SELECT place, fields FROM answers WHERE cell = ? AND sample_id = ? AND variant = ?",
-            (cell, normalize("NFC", row.sample_id), row.variant),
+            "SELECT place, fields FROM answers WHERE group_id = ? AND sample_id = ? AND variant = ?",
+            (group, normalize("NFC", row.sample_id), row.variant),
         ).fetchone()
         if answer is None:
             return None
@@ -94,14 +94,15 @@ class AnswerSpool:
 
     def reject_rest(self, benchmark: str, model: str) -> None:
         """Reject the answers of a model that the plan has not taken."""
-        for cell, number in self._cells.items():
-            if cell[:2] == (benchmark, model):
+        for group, number in self._group_ids.items():
+            if group[:2] == (benchmark, model):
                 rows = self._rows.execute(
-                    "SELECT place, file, line, sample_id, variant FROM answers WHERE cell = ? ORDER BY place", (number,)
+                    "SELECT place, file, line, sample_id, variant FROM answers WHERE group_id = ? ORDER BY place",
+                    (number,),
                 )
                 for place, file, line, *key in rows:
                     if not self._is_taken[place]:
-                        self._reject(file, line, (*cell[2:], *key), f"{benchmark} has no such sample or variant")
+                        self._reject(file, line, (*group[2:], *key), f"{benchmark} has no such sample or variant")
 
     def _reject(self, file: str, line: int, key: tuple[str, ...], reason: str) -> None:
         self.rejections.append(Rejection(file=file, item=f"line {line}: {'/'.join(key)}", reason=reason))

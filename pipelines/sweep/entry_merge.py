@@ -8,8 +8,8 @@ from typing import Final
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.plan.captions import captioner_name
-from pipelines.plan.run_manifest import CellSelection, ManifestEntry, PromptSet
-from pipelines.plan.selection import TaskSetting, all_cells
+from pipelines.plan.run_manifest import GroupSelection, ManifestEntry, PromptSet
+from pipelines.plan.selection import TaskSetting, all_groups
 
 
 def merge_entries(old: Iterable[ManifestEntry], new: Iterable[ManifestEntry]) -> tuple[ManifestEntry, ...]:
@@ -32,15 +32,15 @@ def joined_entry(old: ManifestEntry, new: ManifestEntry) -> ManifestEntry:
         return new
     current = new.prompts.task_settings
     selected = {*old.prompts.task_settings, *current}
-    joined_cells = tuple(cell for cell in all_cells(benchmark(new.benchmark)) if cell in selected)
+    joined_groups = tuple(group for group in all_groups(benchmark(new.benchmark)) if group in selected)
     selections = []
     for selection in old.by_selection():
-        cells = tuple(cell for cell in selection.prompts.task_settings if cell not in current)
-        if cells and (selection.limit, selection.sample_ids) != (new.limit, new.sample_ids):
-            selections.append(CellSelection(cells=cells, limit=selection.limit, sample_ids=selection.sample_ids))
+        groups = tuple(group for group in selection.prompts.task_settings if group not in current)
+        if groups and (selection.limit, selection.sample_ids) != (new.limit, new.sample_ids):
+            selections.append(GroupSelection(cells=groups, limit=selection.limit, sample_ids=selection.sample_ids))
     return replace(
         new,
-        target=new.target.with_prompts(task_settings=joined_cells),
+        target=new.target.with_prompts(task_settings=joined_groups),
         earlier=tuple(selections),
         prompt_set=new.prompt_set or old.prompt_set,
         stop=new.stop or old.stop,
@@ -54,13 +54,13 @@ def joined_prompt_sets(old: ManifestEntry, new: ManifestEntry) -> tuple[PromptSe
     current = new.prompts.task_settings
     sets = {prompt_set.key: prompt_set for prompt_set in new.other_prompt_sets}
     for prompt_set in old.other_prompt_sets:
-        remaining = tuple(cell for cell in prompt_set.cells if cell not in current)
+        remaining = tuple(group for group in prompt_set.cells if group not in current)
         if not remaining:
             continue
         existing = sets.get(prompt_set.key)
         if existing is None or existing.versions == prompt_set.versions:
-            cells = (*(existing.cells if existing else ()), *remaining)
-            sets[prompt_set.key] = replace(prompt_set, cells=cells)
+            groups = (*(existing.cells if existing else ()), *remaining)
+            sets[prompt_set.key] = replace(prompt_set, cells=groups)
     return tuple(sets.values())
 
 
@@ -84,7 +84,7 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
         sentences += _other_samples(before, entry)
         sentences += _dropped_sets(before, entry)
         remaining = joined_entry(before, entry).prompts.task_settings
-        dropped = [cell for cell in before.prompts.task_settings if cell not in remaining]
+        dropped = [group for group in before.prompts.task_settings if group not in remaining]
         if not dropped:
             continue
         reasons = [
@@ -94,12 +94,12 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
         ]
         if before.external != entry.external:
             reasons.append("answers made elsewhere" if entry.external else "answers of its own")
-        cells = (*entry.prompts.task_settings, *dropped)
-        tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in cells)) for kind in ("task", "setting"))
+        groups = (*entry.prompts.task_settings, *dropped)
+        tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in groups)) for kind in ("task", "setting"))
         sentences.append(
-            f"{entry.model} on {entry.benchmark}: the report no longer shows {_cell_names(dropped)} of an earlier run, "
-            f"because this run has {', '.join(reasons)}; their predictions are kept. This command with --tasks {tasks} "
-            f"--settings {settings} evaluates all of them; the earlier command shows the earlier results again"
+            f"{entry.model} on {entry.benchmark}: the report no longer shows {_group_names(dropped)} of an earlier "
+            f"run, because this run has {', '.join(reasons)}; their predictions are kept. This command with --tasks "
+            f"{tasks} --settings {settings} evaluates all of them; the earlier command shows the earlier results again"
         )
     return sentences
 
@@ -110,8 +110,8 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
         return
     remaining = {prompt_set.key: prompt_set.cells for prompt_set in joined_prompt_sets(old, new)}
     for prompt_set in old.other_prompt_sets:
-        cells = [cell for cell in prompt_set.cells if cell not in remaining.get(prompt_set.key, ())]
-        if cells:
+        groups = [group for group in prompt_set.cells if group not in remaining.get(prompt_set.key, ())]
+        if groups:
             kind = f"with the prompts {prompt_set.name!r}"
             flag = f"--prompt-version {old.benchmark}={old.prompt_set},{prompt_set.name}"
             if prompt_set.captioner:
@@ -120,7 +120,7 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
             if prompt_set.stress:
                 kind, flag = f"under {prompt_set.name}", f"`vlmsweep stress` and --conditions {prompt_set.name}"
             yield (
-                f"{new.model} on {new.benchmark}: the report no longer shows {_cell_names(cells)} {kind}; "
+                f"{new.model} on {new.benchmark}: the report no longer shows {_group_names(groups)} {kind}; "
                 f"earlier predictions are kept, and this command with {flag} shows them again"
             )
 
@@ -128,10 +128,10 @@ def _dropped_sets(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
 def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
     """Describe the tasks and settings that this run evaluates on fewer or other samples than an earlier run."""
     for selected_entry in old.by_selection():
-        cells = [cell for cell in selected_entry.prompts.task_settings if cell in new.prompts.task_settings]
-        if cells and builds_same_requests(selected_entry, new) and not _covers(new, selected_entry):
+        groups = [group for group in selected_entry.prompts.task_settings if group in new.prompts.task_settings]
+        if groups and builds_same_requests(selected_entry, new) and not _covers(new, selected_entry):
             yield (
-                f"{new.model} on {new.benchmark}: {_cell_names(cells)} are on other samples in this report "
+                f"{new.model} on {new.benchmark}: {_group_names(groups)} are on other samples in this report "
                 f"({_selection_flags(new)}) than before ({_selection_flags(selected_entry)}); earlier predictions are "
                 f"kept, and this command with {_selection_flags(selected_entry)} shows them again"
             )
@@ -158,5 +158,5 @@ def _selection_flags(entry: ManifestEntry) -> str:
     return " ".join(flags) or "no --limit and no --sample-id"
 
 
-def _cell_names(cells: Iterable[TaskSetting]) -> str:
-    return ", ".join(f"{cell.task} {cell.setting}" for cell in cells)
+def _group_names(groups: Iterable[TaskSetting]) -> str:
+    return ", ".join(f"{group.task} {group.setting}" for group in groups)

@@ -21,7 +21,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
 from pipelines.predict.beside import JudgesBeside, RunJobs
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.predict.stage import ModelRuns
 from pipelines.registry import extension
 from pipelines.score.stage import judge_rounds, score_parts
@@ -80,9 +80,9 @@ def score_and_report(
     return result
 
 
-def _total(counts: Iterable[CellCount]) -> list[CellCount]:
+def _total(counts: Iterable[TaskCount]) -> list[TaskCount]:
     """Add up the counts of each task and setting over sets of prompts."""
-    totals: dict[tuple[str, ...], CellCount] = {}
+    totals: dict[tuple[str, ...], TaskCount] = {}
     for count in counts:
         key = (count.benchmark, count.model, count.task, count.setting)
         total = totals.get(key)
@@ -247,7 +247,7 @@ def _unscored(entry: ManifestEntry, out: Store) -> pa.Table:
     return rows.filter(pc.not_equal(rows["status_last"], pc.fill_null(rows["status_last_scored"], "")))
 
 
-def cut_notes(counts: Iterable[CellCount]) -> list[str]:
+def cut_notes(counts: Iterable[TaskCount]) -> list[str]:
     """Return a sentence for each model whose replies the limit of tokens ended before an answer, with both numbers."""
     cut, answered = Counter[str](), Counter[str]()
     for count in counts:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.clean_text import cut, one_line
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 
@@ -37,7 +37,7 @@ class FailureReason:
         return f"{self.model}: {self.rows:,} {self.error_type}, first {self.example}: {message}"
 
 
-def failure_reasons(out: Store, counts: Sequence[CellCount], judges: Sequence[str] = ()) -> list[FailureReason]:
+def failure_reasons(out: Store, counts: Sequence[TaskCount], judges: Sequence[str] = ()) -> list[FailureReason]:
     """Return why rows and questions to `judges` failed, the most frequent reason of each model first."""
     parts = [("predictions", count.model, count.benchmark) for count in counts if count.error]
     parts += [("judgements", judge, count.benchmark) for judge in judges for count in counts]

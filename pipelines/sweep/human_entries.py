@@ -9,7 +9,7 @@ from pipelines.ingest.human_files import check_human, human_rows, load_human_fil
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
-from pipelines.plan.selection import people_cells
+from pipelines.plan.selection import human_groups
 from pipelines.storage.store import Store
 from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.entry_merge import merge_entries
@@ -52,7 +52,7 @@ def add_human_entries(context: SweepContext, run: RunManifest) -> tuple[RunManif
 def _import_data(context: SweepContext, name: str, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     """Import the people's answers that the data hold, where `--settings` names their setting."""
     spec = context.spec
-    if not people_cells(benchmark(name), spec.tasks, spec.settings):
+    if not human_groups(benchmark(name), spec.tasks, spec.settings):
         return []
     dataset = context.datasets.open(spec.data, name)
     fingerprint = dataset.manifest.dataset_fingerprint

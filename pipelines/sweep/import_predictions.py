@@ -15,7 +15,7 @@ from pipelines.plan.id_set import IdSet
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.selection import TaskSetting, all_cells
+from pipelines.plan.selection import TaskSetting, all_groups
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import batched, iter_parts, list_parts, part_folder, score_path, to_parquet
 from pipelines.storage.store import Store
@@ -36,7 +36,7 @@ def import_rows(
     covers the samples that the person answered. Nothing of the output is replaced until every part is made.
     """
     dataset = context.datasets.open(context.spec.data, name)
-    target = _external_target(dataset, name, model, context.spec.seed, answers.cells(name, model))
+    target = _external_target(dataset, name, model, context.spec.seed, answers.task_settings(name, model))
     answered: set[TaskSetting] = set()
     ids: set[str] = set()
 
@@ -63,11 +63,13 @@ def import_rows(
     )
 
 
-def _external_target(dataset: Dataset, name: str, model: str, seed: int, cells: Collection[TaskSetting]) -> ModelTarget:
+def _external_target(
+    dataset: Dataset, name: str, model: str, seed: int, groups: Collection[TaskSetting]
+) -> ModelTarget:
     prompts = PromptPlan(
         benchmark_name=name,
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
-        task_settings=tuple(cell for cell in all_cells(benchmark(name)) if cell in cells),
+        task_settings=tuple(group for group in all_groups(benchmark(name)) if group in groups),
         seed=seed,
         table=dataset.manifest.table,
     )

@@ -16,7 +16,7 @@ from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RecordedDataset, RunManifest, save_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of, holds_captions, people_cells
+from pipelines.plan.selection import holds_captions, human_groups, selected_groups
 from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.revisions import recorded_scorers
 
@@ -54,10 +54,10 @@ def sweep_entries(spec: RunSpec, targets: Iterable[ModelTarget]) -> list[Manifes
 def _prompt_set(name: str, target: ModelTarget, first: ModelTarget) -> PromptSet:
     prompts = target.prompts
     captioner = prompts.captioner if prompts.captioner != first.prompts.captioner else ""
-    is_in = [not captioner or holds_captions(prompts.benchmark, cell) for cell in prompts.task_settings]
-    cells = tuple(compress(prompts.task_settings, is_in))
+    is_in = [not captioner or holds_captions(prompts.benchmark, group) for group in prompts.task_settings]
+    groups = tuple(compress(prompts.task_settings, is_in))
     return PromptSet(
-        name=name, versions=prompts.prompt_versions, cells=cells, captioner=captioner, stress=prompts.stress
+        name=name, versions=prompts.prompt_versions, cells=groups, captioner=captioner, stress=prompts.stress
     )
 
 
@@ -96,7 +96,7 @@ def sweep_warnings(spec: RunSpec) -> list[str]:
     sentences += [
         f"{definition.name}: it has none of these tasks and settings and is left out"
         for definition in map(benchmark, spec.benchmarks)
-        if not any(select(definition, spec.tasks, spec.settings) for select in (cells_of, people_cells))
+        if not any(select(definition, spec.tasks, spec.settings) for select in (selected_groups, human_groups))
     ]
     if spec.own_captions:
         sentences.append(
@@ -109,7 +109,7 @@ def unjudged_metrics(spec: RunSpec) -> list[str]:
     """Return what a sweep without a judge will not measure, a sentence a benchmark."""
     sentences = []
     for definition in map(benchmark, () if spec.judges else spec.benchmarks):
-        tasks = {cell.task for cell in cells_of(definition, spec.tasks, spec.settings)}
+        tasks = {group.task for group in selected_groups(definition, spec.tasks, spec.settings)}
         missing = [name for name in definition.main_metrics if name in definition.judged_metrics]
         if missing and tasks.intersection(definition.judged_tasks):
             headline = ["its headline"] if definition.headline in missing else []

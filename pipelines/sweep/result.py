@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from pipelines.predict.cost_tracker import CostTracker
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.measured import Measured
 
 
@@ -11,7 +11,7 @@ from pipelines.report.measured import Measured
 class SweepResult:
     """The result of a sweep."""
 
-    counts: list[CellCount] = field(default_factory=list)  # requests of this run's models by task, setting and outcome
+    counts: list[TaskCount] = field(default_factory=list)  # requests of this run's models by task, setting and outcome
     metrics: list[Measured] = field(default_factory=list)
     judge_failed: int = 0
     unavailable: list[str] = field(default_factory=list)

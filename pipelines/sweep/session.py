@@ -11,7 +11,7 @@ from pipelines.ingest.human_files import check_human
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import RunManifest, load_run, record_work
 from pipelines.plan.run_spec import RunSpec, Stage
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.progress import ProgressListener
 from pipelines.storage.backend import is_remote
@@ -59,7 +59,7 @@ def open_sweep(
     if not is_remote(out.uri):  # the lock of an object store is written anyway
         out.check_writable()
     for name in spec.benchmarks if benchmarks is None else benchmarks:
-        if cells_of(benchmark(name), spec.tasks, spec.settings):
+        if selected_groups(benchmark(name), spec.tasks, spec.settings):
             datasets.open(spec.data, name)
     check_human(spec.human, Store(spec.data))
     with run_lock(out) as lock_token, _without_temporary_files(out):

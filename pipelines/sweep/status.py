@@ -28,12 +28,12 @@ def status_rows(uri: str) -> tuple[str, list[dict[str, Any]]]:
     if (age and age < timedelta(seconds=FRESH_S)) or not all(has_same_data(e, datasets) for e in run.entries):
         return status.get("updated", run.updated), status.get("cells", [])
     with PlanStore.reading(out) as plans:
-        cells = [
-            cell
+        groups = [
+            group
             for entry in run.entries
-            for cell in count_entry(out, entry, plans_of_all_sets(entry, out, plans, datasets))
+            for group in count_entry(out, entry, plans_of_all_sets(entry, out, plans, datasets))
         ]
-    return datetime.now(UTC).isoformat(timespec="seconds"), cells
+    return datetime.now(UTC).isoformat(timespec="seconds"), groups
 
 
 def has_same_data(entry: ManifestEntry, datasets: Datasets) -> bool:
@@ -61,14 +61,14 @@ def count_entry(out: Store, entry: ManifestEntry, plans: Iterable[EntryPlan]) ->
         {
             "model": entry.model,
             "benchmark": entry.benchmark,
-            "task": cell[0],
-            "setting": cell[1],
+            "task": group[0],
+            "setting": group[1],
             "requests": total - (waiting if entry.external else 0),
             "pending": 0 if entry.external else waiting,
             "running": 0,
-            "done": total - waiting - failed[cell],
-            "failed": failed[cell],
+            "done": total - waiting - failed[group],
+            "failed": failed[group],
         }
-        for cell, total in requests.items()
-        for waiting in [pending[cell] - failed[cell]]
+        for group, total in requests.items()
+        for waiting in [pending[group] - failed[group]]
     ]

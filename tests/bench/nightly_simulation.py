@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.nightly.items import CellKey, ItemScores
+from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.judge_drift import JudgeEvidence
 from jobs.nightly.regressions import Change, Level, compare_nights
 from pipelines.metrics.intervals import FloatArray
@@ -33,7 +33,7 @@ AFTER: Final = 60
 UPDATE: Final = 14
 """Nights between versions of a library, each of which changes answers for good."""
 
-Items: TypeAlias = dict[CellKey, ItemScores]
+Items: TypeAlias = dict[ScoreKey, ItemScores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class History:
         self.clusters = self.samples % noise.clips if noise.fresh_clips else self.samples
         self.names = [f"m{pair}" for pair in range(PAIRS)]
         self.levels: list[Level] = []
-        self.stored: dict[str, Mapping[CellKey, ItemScores]] = {"": {}}
+        self.stored: dict[str, Mapping[ScoreKey, ItemScores]] = {"": {}}
         self.night = 0
 
     def _draw(self, shift: FloatArray | float = 0.0) -> FloatArray:
@@ -101,7 +101,7 @@ class History:
         single, pooled = np.ones(SAMPLES), np.full(SAMPLES, float(SETTINGS))
         for pair, model in enumerate(self.names):
             for setting in range(SETTINGS):
-                key = CellKey(model, "b", "task", str(setting), "correct")
+                key = ScoreKey(model, "b", "task", str(setting), "correct")
                 items[key] = ItemScores(self.samples, values[pair, setting], single, self.clusters)
             totals = values[pair].sum(axis=0)
             items[key._replace(setting="")] = ItemScores(self.samples, totals, pooled, self.clusters)

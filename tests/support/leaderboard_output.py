@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.benchmarks import benchmark
 from pipelines.plan.options import SweepOptions
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, save_run
-from pipelines.plan.selection import all_cells
+from pipelines.plan.selection import all_groups
 from pipelines.storage.store import Store
 from tests.support.requests import changed, target_of
 
@@ -17,7 +17,7 @@ TARGET = target_of(
     dataset_fingerprint="aaaa0000aaaa0000",
     model="",
     fingerprint={"revision": "0123456789abcdef"},
-    task_settings=tuple(all_cells(benchmark("maia"))),
+    task_settings=tuple(all_groups(benchmark("maia"))),
     seed=42,
 )
 

@@ -15,7 +15,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Metric, Row, Sample, Verdict
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from tests.support.requests import PlannedRequest, build_requests, target_of
 
 Say = Callable[[Sample, PlannedRequest], str]
@@ -32,7 +32,7 @@ def sample_requests(
         benchmark_name=name,
         dataset_fingerprint="f",
         model="m",
-        task_settings=tuple(cells_of(benchmark(name), tasks, settings)),
+        task_settings=tuple(selected_groups(benchmark(name), tasks, settings)),
         seed=42,
     )
     for sample in samples:

@@ -16,7 +16,7 @@ from pipelines.ingest.known import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of, check_names, people_cells
+from pipelines.plan.selection import check_names, human_groups, selected_groups
 from pipelines.report.measured import MetricKey, number_or_none
 from pipelines.report.metrics_file import load_metrics
 
@@ -98,12 +98,17 @@ def _side_pairs(
 
 
 def _parts(selection: Selection, names: Sequence[str]) -> dict[str, Selection]:
-    """Return what a selection is of each benchmark that has such cells; UsageError for what none of several has."""
+    """Return the selection per benchmark that has its tasks and settings; UsageError for names that none has."""
     if len({*names}) == 1:  # what it has not is an error that names what the sides have
         return {names[0]: selection}
     tasks, settings = selection.tasks, selection.settings
     spec = RunSpec(data="", out="", models={}, benchmarks=(*dict.fromkeys(names),), tasks=tasks, settings=settings)
-    chosen = [n for n in spec.benchmarks for cells in (cells_of, people_cells) if cells(benchmark(n), tasks, settings)]
+    chosen = [
+        n
+        for n in spec.benchmarks
+        for groups in (selected_groups, human_groups)
+        if groups(benchmark(n), tasks, settings)
+    ]
     parts = {name: spec.part((), [name]) for name in chosen}
     return {name: replace(selection, tasks=part.tasks, settings=part.settings) for name, part in parts.items()}
 
@@ -127,7 +132,7 @@ def explain_pair(a: Side, b: Side, selection: Selection) -> Iterator[ExplainedNu
         key_b = key._replace(metric=selection.metrics[-1]) if len(selection.metrics) == 2 else None
         explanation = explain(a, b, key, key_b)
         readings = [
-            tuple(other_readings(side, side_key, side.cell(key), selection.readings))
+            tuple(other_readings(side, side_key, side.metric_rows(key), selection.readings))
             for side, side_key in ((a, key), (b, key_b or key))
         ]
         yield ExplainedNumber(explanation, *readings)

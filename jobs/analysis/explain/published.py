@@ -20,7 +20,7 @@ from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.selection import check_names
 from pipelines.report.measured import MetricKey
-from pipelines.report.model import ReproductionCell
+from pipelines.report.model import ReproductionResult
 from pipelines.report.reproduction import load_reproduction
 from pipelines.storage.parts import list_parts, part_folder
 from pipelines.storage.store import Store
@@ -40,7 +40,7 @@ class Possibility:
 
 def possibilities(side: Side, key: MetricKey, readings: Sequence[str] = READINGS) -> Iterator[Possibility]:
     """Yield what failed requests, unreadable answers and other readers could change in a number of a side."""
-    frame = side.cell(key)
+    frame = side.metric_rows(key)
     failed, unread = frame["status"] == "error", (frame["status"] == "ok") & frame["answer"].isna()
     if failed.any():
         low, high = (side.value(key, _as_answered(frame, failed, value)) for value in (0.0, 1.0))
@@ -70,59 +70,69 @@ def explain_published(a: OutputSide, row: str, selection: Selection) -> list[Exp
     `row` is the model's name as printed; '' for all of its rows. UsageError where there is no such number.
     """
     metric = ", ".join(selection.metrics)
-    cells = [cell for cell in load_reproduction(a.out) if cell.ours is not None and _is_selected(cell, selection)]
+    results = [
+        result for result in load_reproduction(a.out) if result.ours is not None and _is_selected(result, selection)
+    ]
     models = [entry.model for entry in a.entries]
-    cells = [cell for cell in cells if cell.model in models]
-    if not cells:
+    results = [result for result in results if result.model in models]
+    if not results:
         raise UsageError(f"{a.out.uri}: {', '.join(models)} has no published numbers")
-    check_names("published row", [row] if row else [], sorted({cell.published_model for cell in cells}))
-    cells = [cell for cell in cells if row in ("", cell.published_model)]
-    check_names("published metric", [metric] if metric else [], sorted({cell.metric for cell in cells}))
+    check_names("published row", [row] if row else [], sorted({result.published_model for result in results}))
+    results = [result for result in results if row in ("", result.published_model)]
+    check_names("published metric", [metric] if metric else [], sorted({result.metric for result in results}))
     with ExitStack() as stack:
         store = stack.enter_context(PlanStore.reading(a.out))
         sides = {
             (entry.benchmark, entry.model): read_entry(a.out, entry, store, label=f"A, {entry.model}")
             for entry in a.entries
-            if any((cell.benchmark, cell.model) == (entry.benchmark, entry.model) for cell in cells)
+            if any((result.benchmark, result.model) == (entry.benchmark, entry.model) for result in results)
         }
         return [
-            _explained(sides[cell.benchmark, cell.model], cell, selection.readings)
-            for cell in _chosen(cells, metric, {name: side.definition.headline for (name, _), side in sides.items()})
-            if (cell.benchmark, cell.model) in sides
+            _explained(sides[result.benchmark, result.model], result, selection.readings)
+            for result in _chosen(
+                results, metric, {name: side.definition.headline for (name, _), side in sides.items()}
+            )
+            if (result.benchmark, result.model) in sides
         ]
 
 
-def _chosen(cells: Sequence[ReproductionCell], metric: str, headlines: dict[str, str]) -> list[ReproductionCell]:
-    """Return the cells of a metric, of the whole where there are any."""
-    named = [cell for cell in cells if cell.metric == (metric or headlines.get(cell.benchmark))] or list(cells)
-    return [cell for cell in named if not (cell.subset or cell.category)] or named
+def _chosen(results: Sequence[ReproductionResult], metric: str, headlines: dict[str, str]) -> list[ReproductionResult]:
+    """Return the results of a metric, of the whole where there are any."""
+    named = [result for result in results if result.metric == (metric or headlines.get(result.benchmark))] or list(
+        results
+    )
+    return [result for result in named if not (result.subset or result.category)] or named
 
 
-def _is_selected(cell: ReproductionCell, selection: Selection) -> bool:
-    names = ((cell.benchmark, selection.benchmarks), (cell.task, selection.tasks), (cell.setting, selection.settings))
+def _is_selected(result: ReproductionResult, selection: Selection) -> bool:
+    names = (
+        (result.benchmark, selection.benchmarks),
+        (result.task, selection.tasks),
+        (result.setting, selection.settings),
+    )
     return all(not selected or name in selected for name, selected in names)
 
 
-def _explained(side: Side, cell: ReproductionCell, readings: Sequence[str]) -> ExplainedNumber:
-    key = key_of(cell)
+def _explained(side: Side, result: ReproductionResult, readings: Sequence[str]) -> ExplainedNumber:
+    key = key_of(result)
     possible = [*possibilities(side, key, readings)]
-    frame, value = side.cell(key), cell.ours or 0.0
+    frame, value = side.metric_rows(key), result.ours or 0.0
     stages = []
     for stage in STAGES:
         if stage == "answers":
-            whole = StageShare(stage, cell.published - value, tuple(keys_of(frame)), (_NO_ROWS, *cell.reasons))
+            whole = StageShare(stage, result.published - value, tuple(keys_of(frame)), (_NO_ROWS, *result.reasons))
             stages.append(whole)
         else:
             stage_reasons = [of for of in possible if of.stage == stage]
             rows = tuple(row for of in stage_reasons for row in of.rows)
             stages.append(StageShare(stage, 0.0, rows, tuple(of.text for of in stage_reasons)))
     explanation = Explanation(
-        benchmark=cell.benchmark,
+        benchmark=result.benchmark,
         key=key,
         label_a=side.label,
-        label_b=f"{cell.published_model}, {cell.table}",
+        label_b=f"{result.published_model}, {result.table}",
         value_a=value,
-        value_b=cell.published,
+        value_b=result.published,
         n_a=len(frame),
         n_b=0,
         stages=tuple(stages),
@@ -131,40 +141,40 @@ def _explained(side: Side, cell: ReproductionCell, readings: Sequence[str]) -> E
     return ExplainedNumber(explanation, tuple(other_readings(side, key, frame, readings)), ())
 
 
-def key_of(cell: ReproductionCell) -> MetricKey:
-    """Return what a cell measures."""
-    metric = benchmark(cell.benchmark).publication.metrics.get(cell.metric, cell.metric)
-    return MetricKey(metric, cell.task, cell.setting, cell.subset, cell.category)
+def key_of(result: ReproductionResult) -> MetricKey:
+    """Return what a result measures."""
+    metric = benchmark(result.benchmark).publication.metrics.get(result.metric, result.metric)
+    return MetricKey(metric, result.task, result.setting, result.subset, result.category)
 
 
-def with_own_rows(out: Store, run: RunManifest, cells: Sequence[ReproductionCell]) -> list[ReproductionCell]:
-    """Return the cells of a report; different ones with what our own rows could explain of it."""
+def with_own_rows(out: Store, run: RunManifest, results: Sequence[ReproductionResult]) -> list[ReproductionResult]:
+    """Return the results of a report; different ones with what our own rows could explain of it."""
     sides: dict[tuple[str, str], Side | None] = {}
     entries = {(entry.benchmark, entry.model): entry for entry in run.entries}
     with ExitStack() as stack:
         store = stack.enter_context(PlanStore.reading(out))
         return [
-            replace(cell, own_rows=tuple(_sentences(sides, entries, cell, out, store)))
-            if cell.verdict == "different" and (cell.benchmark, cell.model) in entries
-            else cell
-            for cell in cells
+            replace(result, own_rows=tuple(_sentences(sides, entries, result, out, store)))
+            if result.verdict == "different" and (result.benchmark, result.model) in entries
+            else result
+            for result in results
         ]
 
 
 def _sentences(
     sides: dict[tuple[str, str], Side | None],
     entries: dict[tuple[str, str], ManifestEntry],
-    cell: ReproductionCell,
+    result: ReproductionResult,
     out: Store,
     store: PlanStore,
 ) -> Iterator[str]:
-    name = (cell.benchmark, cell.model)
+    name = (result.benchmark, result.model)
     if name not in sides:
         size = sum(info.size for info in list_parts(out, part_folder("predictions", *name)))
-        sides[name] = None if size > MAX_BYTES else read_entry(out, entries[name], store, label=cell.model)
+        sides[name] = None if size > MAX_BYTES else read_entry(out, entries[name], store, label=result.model)
     side = sides[name]
     if side is None:
-        yield f"not read again, as they are many: `vlmsweep compare OUT:{cell.model} published --explain` does"
+        yield f"not read again, as they are many: `vlmsweep compare OUT:{result.model} published --explain` does"
         return
-    sentences = [of.text for of in possibilities(side, key_of(cell))]
+    sentences = [of.text for of in possibilities(side, key_of(result))]
     yield from sentences or ["no failed request, unreadable answer or other reading"]

@@ -106,7 +106,7 @@ def explain(a: Side, b: Side, key: MetricKey, key_b: MetricKey | None = None) ->
 
     Raises UsageError where a side has no value, or they have no rows in common.
     """
-    frames = a.cell(key), b.cell(key)
+    frames = a.metric_rows(key), b.metric_rows(key)
     value_a, value_b = _value(a, key, frames[0]), _value(b, key, frames[1])
     ledger = _Ledger(a.reported.get(key, value_a))
     _aggregate(ledger, a, key, value_a, frames[0])

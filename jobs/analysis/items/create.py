@@ -117,7 +117,7 @@ def describe_items(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[
     if not enough:
         most = max(len(matrix.models) for matrix in matrices)
         raise UsageError(
-            f"at most {most} models answered the same items, and fewer than {MIN_MODELS} say nothing about an item; "
+            f"at most {most} models given the same items, and fewer than {MIN_MODELS} say nothing about an item; "
             "give more outputs"
         )
     seen = [matrix for matrix in enough if not matrix.is_blind] or enough
@@ -322,8 +322,8 @@ def read_matrices(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[A
             for (task, setting, sample, variant), value, answer in zip(keys, values, rows.texts["answer"], strict=True):
                 if split_variant(variant)[1]:
                     continue
-                cell = columns.setdefault((entry.benchmark, task, setting), {}).setdefault(name, {})
-                cell[sample, variant] = (float(value), answer)
+                given = columns.setdefault((entry.benchmark, task, setting), {}).setdefault(name, {})
+                given[sample, variant] = (float(value), answer)
     return [_matrix(*key, by_model) for key, by_model in sorted(columns.items())]
 
 
@@ -338,12 +338,12 @@ def _right(rows: ScoreRows) -> NDArray[np.float64]:
 def _matrix(
     name: str, task: str, setting: str, by_model: dict[str, dict[Item, tuple[float, str | None]]]
 ) -> AnswerMatrix:
-    by_model = {model: cells for model, cells in by_model.items() if not all(math.isnan(r) for r, _ in cells.values())}
-    items = sorted({item for cells in by_model.values() for item, (right, _) in cells.items() if not math.isnan(right)})
+    by_model = {model: given for model, given in by_model.items() if not all(math.isnan(r) for r, _ in given.values())}
+    items = sorted({item for given in by_model.values() for item, (right, _) in given.items() if not math.isnan(right)})
     right = np.full((len(by_model), len(items)), np.nan)
     answers = np.full((len(by_model), len(items)), None, dtype=object)
-    for row, cells in enumerate(by_model.values()):
+    for row, given in enumerate(by_model.values()):
         for column, item in enumerate(items):
-            if item in cells:
-                right[row, column], answers[row, column] = cells[item]
+            if item in given:
+                right[row, column], answers[row, column] = given[item]
     return AnswerMatrix(name, task, setting, tuple(by_model), tuple(items), right, answers)

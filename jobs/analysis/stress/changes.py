@@ -91,7 +91,7 @@ class PairChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StressedCell:
+class StressResult:
     """One condition in one task and setting of a benchmark."""
 
     benchmark: str
@@ -129,12 +129,12 @@ class StressedCell:
         return f"of {len(self.pairs)}: {', '.join(filter(None, parts)) or 'nothing flips'}"
 
 
-def stressed_cells(benchmark: str, rows: Mapping[str, pd.DataFrame], baselines: frozenset[str]) -> list[StressedCell]:
+def stress_results(benchmark: str, rows: Mapping[str, pd.DataFrame], baselines: frozenset[str]) -> list[StressResult]:
     """Return what conditions change, by task and setting, from the rows of `stressed_rows` of each model.
 
     `baselines` are models that guess: their answers are shown, and no pair is made of them.
     """
-    cells = []
+    results = []
     places: dict[tuple[str, ...], None] = {}
     for frame in rows.values():
         stressed = frame[frame["condition"] != ""]
@@ -153,8 +153,8 @@ def stressed_cells(benchmark: str, rows: Mapping[str, pd.DataFrame], baselines: 
         stacked = [both[model] for model in names or both]
         moved = [_moved(frame) for frame in stacked]
         ranked = sorted(names, key=lambda model: -float(both[model]["before"].mean()))
-        cells.append(
-            StressedCell(
+        results.append(
+            StressResult(
                 benchmark=benchmark,
                 task=task,
                 setting=setting,
@@ -165,7 +165,7 @@ def stressed_cells(benchmark: str, rows: Mapping[str, pd.DataFrame], baselines: 
                 pairs=tuple(_pairs({model: both[model] for model in ranked})),
             )
         )
-    return cells
+    return results
 
 
 def _before_and_after(frame: pd.DataFrame, condition: str) -> pd.DataFrame:
@@ -245,22 +245,22 @@ def _pairs(models: Mapping[str, pd.DataFrame]) -> Iterator[PairChange]:
         yield PairChange(model_a=name_a, model_b=name_b, n=len(rows), before=before, after=after, shift=shift)
 
 
-def with_holm(cells: Sequence[StressedCell]) -> list[StressedCell]:
-    """Correct the p-values of all cells: those of models, of their means, and each kind of those of pairs."""
-    means = _holm([cell.change for cell in cells])
-    changes = iter(_holm([row.change for cell in cells for row in cell.models]))
-    every = [pair for cell in cells for pair in cell.pairs]
+def with_holm(results: Sequence[StressResult]) -> list[StressResult]:
+    """Correct the p-values of all results: those of models, of their means, and each kind of those of pairs."""
+    means = _holm([result.change for result in results])
+    changes = iter(_holm([row.change for result in results for row in result.models]))
+    every = [pair for result in results for pair in result.pairs]
     pair_tests = iter(
         zip(*(_holm([getattr(pair, kind) for pair in every]) for kind in ("before", "after", "shift")), strict=True)
     )
     corrected = []
-    for cell, mean in zip(cells, means, strict=True):
-        models = tuple(replace(row, change=next(changes)) for row in cell.models)
+    for result, mean in zip(results, means, strict=True):
+        models = tuple(replace(row, change=next(changes)) for row in result.models)
         pairs = tuple(
             replace(pair, before=before, after=after, shift=shift)
-            for pair, (before, after, shift) in zip(cell.pairs, islice(pair_tests, len(cell.pairs)), strict=True)
+            for pair, (before, after, shift) in zip(result.pairs, islice(pair_tests, len(result.pairs)), strict=True)
         )
-        corrected.append(replace(cell, change=mean, models=models, pairs=pairs))
+        corrected.append(replace(result, change=mean, models=models, pairs=pairs))
     return corrected
 
 
@@ -269,20 +269,20 @@ def _holm(estimates: Sequence[Estimate]) -> list[Estimate]:
     return [replace(estimate, p=p) for estimate, p in zip(estimates, corrected, strict=True)]
 
 
-def stress_json(cells: Sequence[StressedCell]) -> bytes:
+def stress_json(results: Sequence[StressResult]) -> bytes:
     """Return the file of `load_stress`."""
-    return dump_checked({"cells": [_cell_json(cell) for cell in cells]})
+    return dump_checked({"cells": [_result_json(result) for result in results]})
 
 
-def _cell_json(cell: StressedCell) -> dict[str, Any]:
-    pairs = [{**asdict(pair), "outcome": pair.outcome} for pair in cell.pairs]
-    return {**asdict(cell), "pairs": pairs, "conclusion": cell.conclusion}
+def _result_json(result: StressResult) -> dict[str, Any]:
+    pairs = [{**asdict(pair), "outcome": pair.outcome} for pair in result.pairs]
+    return {**asdict(result), "pairs": pairs, "conclusion": result.conclusion}
 
 
 def load_stress(out: Store) -> list[dict[str, Any]]:
-    """Load the cells that the report of an output has, as JSON types; none where it has no stress test."""
+    """Load the results that the report of an output has, as JSON types; none where it has no stress test."""
     try:
-        cells: list[dict[str, Any]] = load_checked(out.get(PATH))["cells"]
+        results: list[dict[str, Any]] = load_checked(out.get(PATH))["cells"]
     except FileNotFoundError:
         return []
-    return cells
+    return results

@@ -11,19 +11,19 @@ _HEADS: Final = ("benchmark", "cell", "condition", "moved answers", "change of s
 
 
 def stress_result(out: Store) -> tuple[Mapping[str, Any], list[str]]:
-    """Return the cells of an output's report, as a key of JSON and as lines."""
-    cells = load_stress(out)
-    if not cells:
-        return {"stress": cells}, []
+    """Return the results of an output's report, as a key of JSON and as lines."""
+    results = load_stress(out)
+    if not results:
+        return {"stress": results}, []
     where = "Paired by question; 95% over clusters. Models and pairs: report/stress.html and report/stress.json."
-    return {"stress": cells}, [table(_HEADS, [_stressed(cell) for cell in cells]), where]
+    return {"stress": results}, [table(_HEADS, [_stressed(result) for result in results]), where]
 
 
-def _stressed(cell: Mapping[str, Any]) -> list[str]:
+def _stressed(result: Mapping[str, Any]) -> list[str]:
     return [
-        *(cell["benchmark"], f"{cell['task']} {cell['setting']}", cell["condition"]),
-        *("-" if (e := cell[name]) is None else _with_ends(e) for name in ("moved", "change")),
-        cell["conclusion"],
+        *(result["benchmark"], f"{result['task']} {result['setting']}", result["condition"]),
+        *("-" if (e := result[name]) is None else _with_ends(e) for name in ("moved", "change")),
+        result["conclusion"],
     ]
 
 

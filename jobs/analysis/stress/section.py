@@ -9,9 +9,9 @@ from jobs.analysis.stress.changes import (
     SIGNIFICANCE,
     Estimate,
     PairChange,
-    StressedCell,
+    StressResult,
     stress_json,
-    stressed_cells,
+    stress_results,
     with_holm,
 )
 from pipelines.benchmarks import benchmark
@@ -26,62 +26,69 @@ _WORDS: Final = "jobs.analysis.stress"
 
 def stress_section(inputs: ReportInputs) -> tuple[Section, ...]:
     """Return the page of a run's stress test; none without one."""
-    cells: list[StressedCell] = []
+    results: list[StressResult] = []
     for name in inputs.benchmarks:
         rows = {
             results.counts[0].model: results.stressed
             for results in inputs.results
             if results.stressed is not None and results.counts[0].benchmark == name
         }
-        cells += stressed_cells(name, rows, inputs.run.baselines)
-    return (section_of(with_holm(cells)),) if cells else ()
+        results += stress_results(name, rows, inputs.run.baselines)
+    return (section_of(with_holm(results)),) if results else ()
 
 
-def section_of(cells: Sequence[StressedCell]) -> Section:
-    """Return the page of cells, with their file."""
-    conditions = dict.fromkeys(cell.condition for cell in cells)
+def section_of(results: Sequence[StressResult]) -> Section:
+    """Return the page of results, with their file."""
+    conditions = dict.fromkeys(result.condition for result in results)
     conclusions = worded(
         f"{_WORDS}:stress",
-        (TableRow(label=benchmark(cell.benchmark).title, cells=_conclusion(cell)) for cell in cells),
+        (TableRow(label=benchmark(result.benchmark).title, cells=_conclusion(result)) for result in results),
         notes=[f"{name}: {Condition.parse(name).text}." for name in conditions],
         significance=SIGNIFICANCE,
     )
     tables: tuple[Table, ...] = (
-        worded(f"{_WORDS}:stress_models", _models(cells)),
-        worded(f"{_WORDS}:stress_pairs", _pairs(cells), significance=SIGNIFICANCE),
+        worded(f"{_WORDS}:stress_models", _models(results)),
+        worded(f"{_WORDS}:stress_pairs", _pairs(results), significance=SIGNIFICANCE),
     )
     tables = tuple(table for table in tables if table.rows)
-    files = {PATH: stress_json(cells)}
+    files = {PATH: stress_json(results)}
     return Section(name="stress", title="Stress test", summary=(conclusions,), tables=tables, files=files)
 
 
-def _conclusion(cell: StressedCell) -> tuple[TableCell, ...]:
+def _conclusion(result: StressResult) -> tuple[TableCell, ...]:
     return (
-        *(cell.condition, cell.conclusion, cell.task, cell.setting, _value(cell.moved), _value(cell.change)),
-        *(len(cell.models), len(cell.pairs), cell.swapped, cell.swapped_beyond_chance),
-        *map(cell.count, FLIPS),
+        *(
+            result.condition,
+            result.conclusion,
+            result.task,
+            result.setting,
+            _value(result.moved),
+            _value(result.change),
+        ),
+        *(len(result.models), len(result.pairs), result.swapped, result.swapped_beyond_chance),
+        *map(result.count, FLIPS),
     )
 
 
-def _models(cells: Sequence[StressedCell]) -> Iterator[TableRow]:
-    for cell in cells:
-        for row in cell.models:
+def _models(results: Sequence[StressResult]) -> Iterator[TableRow]:
+    for result in results:
+        for row in result.models:
             yield TableRow(
                 label=row.model,
                 cells=(
-                    *(cell.condition, cell.benchmark, cell.task, cell.setting, row.n, row.before, row.after),
+                    *(result.condition, result.benchmark, result.task, result.setting, row.n, row.before, row.after),
                     *(_value(row.change), row.change.p, _value(row.moved), row.to_wrong, row.to_right),
                 ),
             )
 
 
-def _pairs(cells: Sequence[StressedCell]) -> Iterator[TableRow]:
-    for cell in cells:
-        for pair in cell.pairs:
+def _pairs(results: Sequence[StressResult]) -> Iterator[TableRow]:
+    for result in results:
+        for pair in result.pairs:
             yield TableRow(
                 label=f"{pair.model_b}, {pair.model_a}",
                 cells=(
-                    *(cell.condition, cell.benchmark, cell.task, cell.setting, _outcome(pair), pair.is_swapped),
+                    *(result.condition, result.benchmark, result.task, result.setting, _outcome(pair), pair.is_swapped),
                     pair.n,
                     *(part for e in (pair.before, pair.after, pair.shift) for part in (_value(e), e.p)),
                 ),

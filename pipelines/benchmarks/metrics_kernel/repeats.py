@@ -128,14 +128,14 @@ class _Tries:
 
 def _metrics_of_tries(rows: pd.DataFrame) -> Iterator[Metric]:
     rows = rows.assign(right=right_answers(rows))
-    for (task, setting), cell in rows.groupby(["task", "setting"], sort=False):
-        answered = cell[cell["right"].notna()]
+    for (task, setting), group in rows.groupby(["task", "setting"], sort=False):
+        answered = group[group["right"].notna()]
         if answered.empty:
             continue
         fields: dict[str, Any] = {
             "task": str(task),
             "setting": str(setting),
-            "n_failed": int((cell["status"] == "error").sum()),
+            "n_failed": int((group["status"] == "error").sum()),
         }
         tries: dict[tuple[str, str], _Tries] = {}
         names = ("sample_id", "variant", "cluster", "answer", "right")

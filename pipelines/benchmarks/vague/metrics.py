@@ -88,17 +88,17 @@ def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[M
     every = _with_facts(scores, samples)
     metrics: list[Metric] = []
     for scope in _scopes(every):
-        cells = {(rows.task, rows.setting): rows for rows in _cells(scope)}
-        numbers = [*estimates(m for rows in cells.values() for m in _cell_measures(rows)), *_gains(cells)]
+        groups = {(rows.task, rows.setting): rows for rows in _groups(scope)}
+        numbers = [*estimates(m for rows in groups.values() for m in _group_measures(rows)), *_gains(groups)]
         metrics += with_intervals(numbers)
-        metrics += [metric for rows in cells.values() for metric in _counts(rows)]
+        metrics += [metric for rows in groups.values() for metric in _counts(rows)]
     return metrics + list(_data_facts([samples[name] for name in dict.fromkeys(scores["sample_id"])]))
 
 
 def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> Iterator[Measure]:
     """Yield the share of each kind of wrong reading among all wrong readings, and corpus BLEU-1."""
-    for rows in _cells(_with_facts(scores, samples)) if samples else ():
-        yield from _cell_measures(rows)
+    for rows in _groups(_with_facts(scores, samples)) if samples else ():
+        yield from _group_measures(rows)
 
 
 def _with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRows:
@@ -139,7 +139,7 @@ def _is_human(rows: ScoredRows) -> bool:
     return rows.subset.startswith("human")
 
 
-def _cells(scope: ScoredRows) -> Iterator[ScoredRows]:
+def _groups(scope: ScoredRows) -> Iterator[ScoredRows]:
     """Yield the rows of each task and setting."""
     for task in ("mcq", "freeform"):
         settings = (*SETTINGS, CAPTIONED) if not _is_human(scope) else _HUMAN_SETTINGS if task == "mcq" else ()
@@ -149,7 +149,7 @@ def _cells(scope: ScoredRows) -> Iterator[ScoredRows]:
                 yield rows.named(note="; ".join(filter(None, (scope.note, coverage_note(rows)))))
 
 
-def _cell_measures(rows: ScoredRows) -> Iterator[Measure]:
+def _group_measures(rows: ScoredRows) -> Iterator[Measure]:
     definitions = (_ACCURACY, *_ERROR_SHARES)
     if rows.task == "freeform":
         definitions = (*_BLEUS, _CORPUS_BLEU, *_bert(rows))
@@ -178,10 +178,10 @@ def _written(rows: ScoredRows) -> Bools:
     return np.array([bool(text) for text in rows.texts("answer")], dtype=np.bool_)
 
 
-def _gains(cells: Mapping[tuple[str, str], ScoredRows]) -> Iterator[Estimate]:
+def _gains(groups: Mapping[tuple[str, str], ScoredRows]) -> Iterator[Estimate]:
     """Yield the differences of accuracies between settings."""
     for metric, setting, baseline in _GAINS:
-        left, right = (cells.get(("mcq", name)) for name in (setting, baseline))
+        left, right = (groups.get(("mcq", name)) for name in (setting, baseline))
         if left is None or right is None or _is_human(left):
             continue
         first, second = aligned(left, right, "sample_id")

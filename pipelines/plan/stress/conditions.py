@@ -103,8 +103,8 @@ class Condition:
             if self.kind == "order" or moved.steps == before.steps:
                 yield moved
             else:
-                cell = (query.task, query.setting, before.variant)
-                yield _in_places(moved, *(options_of(definition, s, *cell) for s in (query.sample, sample)))
+                group = (query.task, query.setting, before.variant)
+                yield _in_places(moved, *(options_of(definition, s, *group) for s in (query.sample, sample)))
 
     def _order(self, definition: BenchmarkDefinition, sample: Sample, seed: int) -> list[int]:
         """Return for each place the option that comes there, none its own; empty where there are not two."""

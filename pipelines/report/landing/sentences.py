@@ -8,7 +8,7 @@ from typing import Final
 
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.clean_text import cut, one_line
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.rendering.table_layout import format_number
 from pipelines.report.compare import CANNOT_CONCLUDE
 from pipelines.report.landing.judges import Judging
@@ -38,7 +38,7 @@ class Verdict:
         return f"{self.title}: {'; '.join((self.claim, *self.facts))} ({self.measure})."
 
 
-def verdict_of(at: Standing, counts: Sequence[CellCount] = ()) -> Verdict:
+def verdict_of(at: Standing, counts: Sequence[TaskCount] = ()) -> Verdict:
     """Return the line of a benchmark; `counts` say why requests failed."""
     facts = []
     if people := people_words(at):
@@ -82,7 +82,7 @@ def dollars(value: float) -> str:
     return f"${value:,.2f}" if value >= 0.01 or not value else f"${Decimal(f'{value:.2g}'):f}"
 
 
-def _claim(at: Standing, counts: Sequence[CellCount]) -> str:
+def _claim(at: Standing, counts: Sequence[TaskCount]) -> str:
     if not at.ranked:
         if failed := _all_failed(at, counts):
             return f"not measured: {failed}"
@@ -94,10 +94,10 @@ def _claim(at: Standing, counts: Sequence[CellCount]) -> str:
     return f"{value}{_comparison(at) if len(at.ranked) > 1 else ''}{doubt}"
 
 
-def _all_failed(at: Standing, counts: Sequence[CellCount]) -> str:
+def _all_failed(at: Standing, counts: Sequence[TaskCount]) -> str:
     """Return that all requests in the headline's setting failed, and the first reason; '' if some did not."""
     models = {row.model for row in at.unmeasured}
-    headline_counts = [count for count in counts if (count.benchmark, count.task, count.setting) == at.cell]
+    headline_counts = [count for count in counts if (count.benchmark, count.task, count.setting) == at.group]
     asked = [count for count in headline_counts if count.model in models and count.requests]
     if not asked or any(count.error < count.requests for count in asked):
         return ""
@@ -105,7 +105,7 @@ def _all_failed(at: Standing, counts: Sequence[CellCount]) -> str:
     return f"{'the request' if total == 1 else f'all {total:,} requests'} failed{_first_error(asked)}"
 
 
-def _first_error(counts: Iterable[CellCount]) -> str:
+def _first_error(counts: Iterable[TaskCount]) -> str:
     message = next((count.first_error for count in counts if count.first_error), "")
     return f" (first: {cut(one_line(message), MOST_OF_ERROR)})" if message else ""
 
@@ -136,7 +136,7 @@ def _interval(at: Standing, low: float | None, high: float | None) -> str:
 def doubts(
     standings: Sequence[Standing],
     numbers: Sequence[Measured],
-    counts: Sequence[CellCount],
+    counts: Sequence[TaskCount],
     judgings: Sequence[Judging] = (),
 ) -> list[str]:
     """Return what makes numbers of this report less worth than they look, a sentence each, the gravest first."""
@@ -151,10 +151,10 @@ def doubts(
     ]
 
 
-def _unanswered(titles: dict[str, str], counts: Iterable[CellCount]) -> Iterator[str]:
+def _unanswered(titles: dict[str, str], counts: Iterable[TaskCount]) -> Iterator[str]:
     """Yield the models with requests that have no answer, with their numbers by benchmark."""
     totals: dict[str, Counter[tuple[str, str]]] = {}
-    counts_by_model: dict[str, list[CellCount]] = {}
+    counts_by_model: dict[str, list[TaskCount]] = {}
     for count in counts:
         if count.benchmark in titles:
             states = {"failed": count.error, "excluded": count.excluded, "not run": count.missing}

@@ -50,7 +50,7 @@ class Standing:
     dollars: float | None = None  # what the answers of all models to this benchmark cost, where a price is known
 
     @property
-    def cell(self) -> tuple[str, str, str]:
+    def group(self) -> tuple[str, str, str]:
         """Benchmark, task and setting of the headline."""
         return self.benchmark, self.task, self.setting
 
@@ -97,8 +97,8 @@ class Standing:
 def standing_of(definition: BenchmarkDefinition, numbers: Sequence[Measured], baselines: Collection[str]) -> Standing:
     """Return the standing of a benchmark's models from the numbers that its tables show."""
     rows = [row for row in numbers if row.metric == definition.headline and row.is_whole]
-    cell = definition.headline_cell((row.task, row.setting) for row in rows)
-    task, setting = cell or definition.headline_at
+    group = definition.headline_group((row.task, row.setting) for row in rows)
+    task, setting = group or definition.headline_at
     here = [row for row in rows if (row.task, row.setting) == (task, setting)]
     models = [row for row in here if not is_person(row.model) and row.model not in baselines]
     is_lower_better = definition.headline in definition.lower_is_better

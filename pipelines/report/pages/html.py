@@ -17,7 +17,7 @@ from pipelines.rendering.environment import ITEMS, render_page
 from pipelines.report.landing.summary import summary_of
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.tables import overview
-from pipelines.report.tables.reproduction import cells_table, own_rows_table
+from pipelines.report.tables.reproduction import own_rows_table, results_table
 from pipelines.report.tables.token_efficiency import cost_table, efficiency_table
 
 TITLE: Final = "Evaluation report"
@@ -77,10 +77,10 @@ def detail_tables(part: BenchmarkSection, report: ReportData) -> list[tuple[str,
     """Return the tables of details of a benchmark: heading, table, and whether it is shown unfolded."""
     counts = [count for count in report.counts if count.benchmark == part.name]
     is_incomplete = any(count.error or count.excluded or count.missing for count in counts)
-    cells = [cell for cell in report.reproduction if cell.benchmark == part.name]
+    results = [result for result in report.reproduction if result.benchmark == part.name]
     tables = (
-        ("Our numbers beside the published ones", cells_table(part.name, part.title, cells), False),
-        ("What our own rows could explain of it", own_rows_table(part.name, part.title, cells), False),
+        ("Our numbers beside the published ones", results_table(part.name, part.title, results), False),
+        ("What our own rows could explain of it", own_rows_table(part.name, part.title, results), False),
         ("Requests by status", overview.counts_table(part, report.counts), is_incomplete),
         ("Not measured, and why", overview.notes_table(part, report.metrics, measured=False), True),
         ("Tokens paid and cached", cost_table(part.name, part.title, report.efficiency), False),

@@ -9,7 +9,7 @@ from pipelines.benchmarks.figures import Bars, Figure, Points, Radar, Series
 from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.worded import worded_if_any
@@ -56,7 +56,7 @@ def headline_table(part: BenchmarkSection, metrics: Sequence[Measured]) -> Table
     )
 
 
-def counts_table(part: BenchmarkSection, counts: Sequence[CellCount]) -> Table | None:
+def counts_table(part: BenchmarkSection, counts: Sequence[TaskCount]) -> Table | None:
     """Return the requests by status, one row per model, task and setting; None if there are none."""
     rows = [
         TableRow(

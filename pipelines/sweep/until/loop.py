@@ -20,7 +20,7 @@ from pipelines.plan.planner import plan_sweep
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import PATH, ManifestEntry, RunManifest
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import TaskSetting, cells_of
+from pipelines.plan.selection import TaskSetting, selected_groups
 from pipelines.plan.stopping.until import STOPPED, Cluster, Stop, StoppedNumber, Until, looks, ordered_clusters
 from pipelines.plan.stored_plan import PlanReader
 from pipelines.plan.units import WorkUnit
@@ -36,7 +36,7 @@ from pipelines.storage.parts import iter_parts, part_folder, score_path, to_parq
 from pipelines.sweep.evaluate import score_entries
 from pipelines.sweep.record import sweep_entries
 from pipelines.sweep.session import Sweep
-from pipelines.sweep.until.numbers import Cell, Number, headlines, is_exact_enough, stopped_numbers
+from pipelines.sweep.until.numbers import Group, Number, headlines, is_exact_enough, stopped_numbers
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class _BenchmarkRun:
     clusters: list[Cluster]
     requests: dict[str, EntryRequests] = field(default_factory=dict)  # by model
     reached: int = 0
-    numbers: dict[str, dict[Cell, Number]] = field(default_factory=dict)  # by model, of the last look
+    numbers: dict[str, dict[Group, Number]] = field(default_factory=dict)  # by model, of the last look
     is_over: bool = False
 
     def leave_out(self, models: Container[str]) -> None:
@@ -153,15 +153,15 @@ def _stops(each: _BenchmarkRun, until: Until, seed: int) -> Iterator[tuple[tuple
 
 
 def _with_stop(entry: ManifestEntry, stop: Stop | None, spec: RunSpec) -> ManifestEntry:
-    """Return an entry with the stop of a sweep in its cells, and the numbers of other cells that stopped before."""
+    """Return an entry with the stop of a sweep in its groups, and the numbers of other groups that stopped before."""
     if stop is None or (entry.stop and stop.reached == stop.clusters):
         return entry
-    others = {*entry.prompts.task_settings}.difference(cells_of(entry.definition, spec.tasks, spec.settings))
-    numbers = [number for number in stop.numbers if not others.intersection(_cells_behind(entry, number))]
+    others = {*entry.prompts.task_settings}.difference(selected_groups(entry.definition, spec.tasks, spec.settings))
+    numbers = [number for number in stop.numbers if not others.intersection(_groups_behind(entry, number))]
     return replace(entry, stop=replace(stop, numbers=(*numbers, *(entry.stop.numbers if entry.stop else ()))))
 
 
-def _cells_behind(entry: ManifestEntry, number: StoppedNumber) -> Iterator[TaskSetting]:
+def _groups_behind(entry: ManifestEntry, number: StoppedNumber) -> Iterator[TaskSetting]:
     tasks = entry.definition.derived_tasks.get(number.task, (number.task,))
     return (TaskSetting(task, number.setting) for task in tasks)
 
@@ -199,21 +199,21 @@ def forget_stopped(sweep: Sweep) -> RunManifest:
     for entry in sweep.earlier.entries:
         stop = entry.stop
         if stop and entry.model in spec.models and entry.benchmark in spec.benchmarks:
-            cells = {*cells_of(entry.definition, spec.tasks, spec.settings)}
-            numbers = tuple(number for number in stop.numbers if cells.isdisjoint(_cells_behind(entry, number)))
+            groups = {*selected_groups(entry.definition, spec.tasks, spec.settings)}
+            numbers = tuple(number for number in stop.numbers if groups.isdisjoint(_groups_behind(entry, number)))
             stop = replace(stop, numbers=numbers) if _has_stopped_rows(sweep, entry) else None
         entries.append(replace(entry, stop=stop))
     return replace(sweep.earlier, entries=tuple(entries))
 
 
 def _has_stopped_rows(sweep: Sweep, entry: ManifestEntry) -> bool:
-    """Delete an entry's rows of requests that were not asked, in the sweep's cells; return whether others are left."""
+    """Delete an entry's rows of requests that were not asked, in the sweep's groups; return whether others are left."""
     context = sweep.context
     spec, out, is_left = context.spec, context.out, False
-    cells = {(cell.task, cell.setting) for cell in cells_of(entry.definition, spec.tasks, spec.settings)}
+    groups = {(group.task, group.setting) for group in selected_groups(entry.definition, spec.tasks, spec.settings)}
     for path, table in iter_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
         columns = (table[name].to_pylist() for name in ("status", "error", "task", "setting"))
-        stopped = [(task, setting) in cells for *why, task, setting in zip(*columns, strict=True) if why == _REASON]
+        stopped = [(task, setting) in groups for *why, task, setting in zip(*columns, strict=True) if why == _REASON]
         if not stopped:
             continue
         is_left |= not all(stopped)  # a part of stopped rows holds no others

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DEFAULT_REACH = 0.02  # for which the bets of intervals are made where a ranking ends the run
-Cell: TypeAlias = tuple[str, str]
+Group: TypeAlias = tuple[str, str]
 _DEVIATIONS: Final = 2.25
 """Standard deviations to either side of an exact interval at the look for which most of the error is spent."""
 _ERROR: Final = 0.8 * ALPHA  # the error of exact intervals at all looks together: they hold more often than stated
@@ -64,7 +64,7 @@ def spent(clusters: int, population: int, reach: float) -> list[float]:
 
 def headlines(
     entry: ManifestEntry, requests: EntryRequests, out: Store, clusters: Sequence[Cluster], reached: int
-) -> dict[Cell, Number]:
+) -> dict[Group, Number]:
     """Return a number for each task and setting that has one: the first of the main metrics that is a mean of rows.
 
     It is over the first `reached` of all clusters.
@@ -78,20 +78,20 @@ def headlines(
         entry.definition.reduce(frame, samples)
     names = entry.definition.main_metrics
     means = [estimate for estimate in record if estimate.metric.metric in names and is_mean_of_rows(estimate)]
-    by_cell: dict[Cell, dict[str, list[Estimate]]] = {}
+    by_group: dict[Group, dict[str, list[Estimate]]] = {}
     for estimate in sorted(means, key=lambda mean: names.index(mean.metric.metric)):
-        cell = (estimate.metric.task, estimate.metric.setting)
-        by_cell.setdefault(cell, {}).setdefault(estimate.metric.metric, []).append(estimate)
-    firsts = {cell: next(iter(group_totals.items())) for cell, group_totals in by_cell.items()}
+        group = (estimate.metric.task, estimate.metric.setting)
+        by_group.setdefault(group, {}).setdefault(estimate.metric.metric, []).append(estimate)
+    firsts = {group: next(iter(group_totals.items())) for group, group_totals in by_group.items()}
     numbers = {
-        cell: _number(metric, estimates, _planned_rows(entry, every, cell), prefix, len(clusters))
-        for cell, (metric, estimates) in firsts.items()
+        group: _number(metric, estimates, _planned_rows(entry, every, group), prefix, len(clusters))
+        for group, (metric, estimates) in firsts.items()
     }
-    return {cell: number for cell, number in numbers.items() if number}
+    return {group: number for group, number in numbers.items() if number}
 
 
 def is_mean_of_rows(estimate: Estimate) -> bool:
-    """Return whether a number is the mean over rows of its whole cell, with scores from 0 to 1."""
+    """Return whether a number is the mean over rows of its whole group, with scores from 0 to 1."""
     metric, terms = estimate.metric, estimate.terms
     if metric.subset or metric.category or len(terms) != 1 or terms[0].statistic is not ratio:
         return False
@@ -99,10 +99,10 @@ def is_mean_of_rows(estimate: Estimate) -> bool:
     return columns.shape[1] == 2 and bool(((columns >= 0) & (columns <= 1)).all())
 
 
-def _planned_rows(entry: ManifestEntry, frame: "pd.DataFrame", cell: Cell) -> Counter[str]:
+def _planned_rows(entry: ManifestEntry, frame: "pd.DataFrame", group: Group) -> Counter[str]:
     """Count the planned rows of a number by cluster."""
-    tasks = entry.definition.derived_tasks.get(cell[0], (cell[0],))
-    rows = frame[frame["task"].isin(tasks) & (frame["setting"] == cell[1])]
+    tasks = entry.definition.derived_tasks.get(group[0], (group[0],))
+    rows = frame[frame["task"].isin(tasks) & (frame["setting"] == group[1])]
     return Counter(np.where(rows["cluster"] != "", rows["cluster"], rows["sample_id"]).tolist())
 
 
@@ -129,7 +129,7 @@ def _number(
     return Number(metric, sums[:, 0], sums[:, 1], len(planned), largest, at_looks, clusters)
 
 
-def is_exact_enough(until: Until, by_model: Mapping[str, Mapping[Cell, Number]]) -> bool:
+def is_exact_enough(until: Until, by_model: Mapping[str, Mapping[Group, Number]]) -> bool:
     """Return whether the numbers of every model allow to stop; a model without one does not."""
     if not all(by_model.values()):
         return False
@@ -139,12 +139,12 @@ def is_exact_enough(until: Until, by_model: Mapping[str, Mapping[Cell, Number]])
     return all(interval.high - interval.low <= 2 * until.reach for interval in intervals)
 
 
-def _is_ranked(models: Sequence[Mapping[Cell, Number]]) -> bool:
+def _is_ranked(models: Sequence[Mapping[Group, Number]]) -> bool:
     """Return whether of each two models one is better, with 95% for both orders of all pairs (Bonferroni)."""
     needed = math.log(2 * math.comb(len(models), 2) / ALPHA) if len(models) > 1 else 0.0
     for first, second in combinations(models, 2):
-        for cell in first.keys() & second.keys():
-            a, b = first[cell], second[cell]
+        for group in first.keys() & second.keys():
+            a, b = first[group], second[group]
             if len(a.totals) < a.population and not any(
                 log_evidence_of_order(x.totals, y.totals, a.population, max(a.largest, b.largest)) >= needed
                 for x, y in ((a, b), (b, a))
@@ -153,10 +153,10 @@ def _is_ranked(models: Sequence[Mapping[Cell, Number]]) -> bool:
     return True
 
 
-def stopped_numbers(numbers: Mapping[Cell, Number], until: Until) -> tuple[StoppedNumber, ...]:
+def stopped_numbers(numbers: Mapping[Group, Number], until: Until) -> tuple[StoppedNumber, ...]:
     """Return the numbers of a model with their intervals, as `run.json` holds them."""
-    ends = {cell: number.interval(until.reach or DEFAULT_REACH) for cell, number in numbers.items()}
+    ends = {group: number.interval(until.reach or DEFAULT_REACH) for group, number in numbers.items()}
     return tuple(
-        StoppedNumber(task=cell[0], setting=cell[1], metric=numbers[cell].metric, low=end.low, high=end.high)
-        for cell, end in ends.items()
+        StoppedNumber(task=group[0], setting=group[1], metric=numbers[group].metric, low=end.low, high=end.high)
+        for group, end in ends.items()
     )

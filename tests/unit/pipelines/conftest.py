@@ -10,7 +10,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.loader import Loaded, Loader, UnitLoaderSpec
 from pipelines.storage.store import Store
@@ -25,7 +25,7 @@ def target(maia_data: str) -> ModelTarget:
         benchmark_name="maia",
         dataset_fingerprint=dataset.manifest.dataset_fingerprint,
         model="m",
-        task_settings=tuple(cells_of(benchmark("maia"), [], [])),
+        task_settings=tuple(selected_groups(benchmark("maia"), [], [])),
         seed=42,
     )
 

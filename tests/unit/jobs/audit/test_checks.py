@@ -1,4 +1,4 @@
-"""The audit of the papers' tables: what it finds as printed, and faults planted in sound cells."""
+"""The audit of the papers' tables: what it finds as printed, and faults planted in sound numbers."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_audit_finds_the_contradictions_of_a_paper_and_no_others(name: str) -> N
          item.expected.partition(",")[0].partition(":")[0])
         for item in findings
     ] == FINDINGS[name]  # fmt: skip
-    assert numbers[name] == sum(row.value is not None for row in load_paper(name).cells.rows)
+    assert numbers[name] == sum(row.value is not None for row in load_paper(name).numbers.rows)
 
 
 def test_every_doubtful_line_is_in_a_finding_but_an_outlier_that_breaks_no_rule() -> None:
     doubtful = {
         (name, row.table, row.model, row.setting)
         for name in papers()
-        for row in load_paper(name).cells.rows
+        for row in load_paper(name).numbers.rows
         if row.doubtful
     }
     lines = {(item.paper, item.table, item.model, item.setting) for item in audit()[0]}
@@ -76,12 +76,12 @@ def test_every_doubtful_line_is_in_a_finding_but_an_outlier_that_breaks_no_rule(
 
 
 def changed(name: str, values: Mapping[str, str], value: float) -> Paper:
-    """Return a paper with another number in the one cell that `values` describe."""
+    """Return a paper with another value of the one number that `values` describe."""
     paper = load_paper(name)
-    rows = list(paper.cells.rows)
+    rows = list(paper.numbers.rows)
     (index,) = (i for i, row in enumerate(rows) if all(getattr(row, key) == text for key, text in values.items()))
     rows[index] = replace(rows[index], value=value)
-    return replace(paper, cells=replace(paper.cells, rows=tuple(rows)))
+    return replace(paper, numbers=replace(paper.numbers, rows=tuple(rows)))
 
 
 MAIA = {"table": "Table 1", "model": "Qwen-2.5-VL 72B", "setting": "32-frames"}
@@ -91,7 +91,7 @@ VFLUTE = {"table": "Table 4", "model": "Claude-3 Opus", "setting": "zero-shot"}
 
 
 @pytest.mark.parametrize(
-    ("name", "cell", "value", "rule"),
+    ("name", "number", "value", "rule"),
     [
         ("maia", {**MAIA, "category": ""}, 0.52, "mean"),
         ("maia", {**MAIA, "category": "Causal"}, 0.97, "bound"),
@@ -113,10 +113,10 @@ VFLUTE = {"table": "Table 4", "model": "Claude-3 Opus", "setting": "zero-shot"}
                    "metric": "win_rate"}, 0.80, "sum"),
     ],
 )  # fmt: skip
-def test_a_planted_fault_is_found_by_its_rule(name: str, cell: dict[str, str], value: float, rule: str) -> None:
-    new = set(audit_paper(changed(name, cell, value))) - set(audit_paper(load_paper(name)))
+def test_a_planted_fault_is_found_by_its_rule(name: str, number: dict[str, str], value: float, rule: str) -> None:
+    new = set(audit_paper(changed(name, number, value))) - set(audit_paper(load_paper(name)))
     assert rule in {finding.rule for finding in new}
-    assert {finding.model for finding in new} <= {cell["model"], "Pun-aware translation", "GPT-4o"}
+    assert {finding.model for finding in new} <= {number["model"], "Pun-aware translation", "GPT-4o"}
 
 
 def test_a_copied_line_is_found() -> None:
@@ -124,14 +124,14 @@ def test_a_copied_line_is_found() -> None:
     key = {"table": "Table 3", "task": "aggregate"}
     values = {
         row.category: row.value
-        for row in paper.cells.rows
+        for row in paper.numbers.rows
         if row.setting == "1-frame" and all(getattr(row, name) == text for name, text in key.items())
     }
     rows = [
         replace(row, value=values[row.category]) if (row.table, row.setting) == ("Table 3", "32-frames") else row
-        for row in paper.cells.rows
+        for row in paper.numbers.rows
     ]
-    new = audit_paper(replace(paper, cells=replace(paper.cells, rows=tuple(rows))))
+    new = audit_paper(replace(paper, numbers=replace(paper.numbers, rows=tuple(rows))))
     assert [(item.setting, item.rule) for item in new if item.table == "Table 3"] == [("1-frame", "repeated")]
 
 
@@ -147,17 +147,17 @@ def test_figures_about_the_data_are_added_up() -> None:
 
 @pytest.mark.parametrize("printed", [0.719, 0.72])
 def test_an_average_may_be_rounded_either_way(printed: float) -> None:
-    cell = {"table": "Table 8", "model": "molmo", "task": "unimodal"}
-    rows = [row for row in load_paper("mate").cells.rows if row.task in ("img2img", "txt2txt", "unimodal")]
+    number = {"table": "Table 8", "model": "molmo", "task": "unimodal"}
+    rows = [row for row in load_paper("mate").numbers.rows if row.task in ("img2img", "txt2txt", "unimodal")]
     names = {row.model for row in rows if row.table == "Table 8" and row.task == "unimodal" and row.value == 0.719}
-    cell["model"] = names.pop()
-    new = set(audit_paper(changed("mate", cell, printed))) - set(audit_paper(load_paper("mate")))
+    number["model"] = names.pop()
+    new = set(audit_paper(changed("mate", number, printed))) - set(audit_paper(load_paper("mate")))
     assert not new
 
 
 def test_rules_name_metrics_and_values_that_are_printed() -> None:
     for name, rules in RULES.items():
-        rows = load_paper(name).cells.rows
+        rows = load_paper(name).numbers.rows
         metrics = {row.metric for row in rows}
         for rule in rules:
             named = {*getattr(rule, "metrics", ())} | {

@@ -12,12 +12,12 @@ from jobs.cli.main import run
 from jobs.shared.render import _DIFFERENCE_HEADERS, _difference_row, comparison_text
 from jobs.shared.tables import fitted
 from pipelines.report.compare import Comparison
-from pipelines.report.model import ReproductionCell
+from pipelines.report.model import ReproductionResult
 from pipelines.report.reproduction import PATH, reproduction_json
 from pipelines.storage.store import Store
 from tests.unit.pipelines.report.cases import difference
 
-CELL = ReproductionCell(
+CELL = ReproductionResult(
     benchmark="vague", model="gpt-4o", published_model="GPT-4o", table="Table 1", task="mcq", setting="vlm",
     published_setting="vlm", subset="VCR", category="", metric="accuracy", ours=0.651, ci_low=0.635, ci_high=0.68,
     n=1144, unit="fraction", published=0.66, rounding=0.0005, difference=-0.009, verdict="reproduced", reasons=(),

@@ -9,7 +9,7 @@ import pytest
 from jobs.cli.main import run
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.progress import ProgressListener
 from pipelines.sweep.result import SweepResult
 
@@ -21,7 +21,7 @@ def failed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> i
     """Replace the sweep by one that has so many failed rows."""
     errors = int(request.param)
     place = {"benchmark": "vague", "model": "m", "task": "mcq", "setting": "vlm"}
-    result = SweepResult(counts=[CellCount(**place, requests=16, ok=16 - errors, error=errors)], report="index.html")
+    result = SweepResult(counts=[TaskCount(**place, requests=16, ok=16 - errors, error=errors)], report="index.html")
 
     def run_demo(_out: str, *, all_settings: bool, progress: ProgressListener) -> tuple[RunSpec, SweepResult]:
         progress.phase("predict m", 16)

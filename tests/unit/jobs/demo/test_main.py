@@ -12,7 +12,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.progress import NullProgress
 from pipelines.storage.store import Store
 from pipelines.sweep.run import SweepResult
@@ -60,7 +60,7 @@ def test_demo_runs_every_benchmark_with_baseline_judge_and_captioner(
 def test_quick_demo_runs_the_headline_of_every_benchmark(tmp_path: Path) -> None:
     spec, _ = run(tmp_path)
     cells = {
-        name: {(cell.task, cell.setting) for cell in cells_of(benchmark(name), spec.tasks, spec.settings)}
+        name: {(cell.task, cell.setting) for cell in selected_groups(benchmark(name), spec.tasks, spec.settings)}
         for name in BENCHMARKS
     }
     assert all(len({setting for _, setting in benchmark_cells}) == 1 for benchmark_cells in cells.values())
@@ -69,7 +69,7 @@ def test_quick_demo_runs_the_headline_of_every_benchmark(tmp_path: Path) -> None
         definition = benchmark(name)
         settings = {setting for _, setting in cells[name]}
         derived = {(task, setting) for task in definition.derived_tasks for setting in settings}
-        headline = definition.headline_cell({*cells[name], *derived})
+        headline = definition.headline_group({*cells[name], *derived})
         assert headline is not None
         assert headline[0] == definition.headline_at[0]
         for needed in definition.derived_tasks.get(headline[0], headline[:1]):

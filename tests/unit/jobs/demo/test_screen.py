@@ -14,7 +14,7 @@ from jobs.demo.screen import screen
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.measured import Measured
 from pipelines.sweep.result import SweepResult
 from tests.support.measured import measured
@@ -79,7 +79,7 @@ def test_two_commands_lead_to_an_own_checkpoint_and_own_questions(
 
 
 def test_failures_are_counted(spec: RunSpec) -> None:
-    count = CellCount(
+    count = TaskCount(
         benchmark="vague", model="tiny", task="mcq", setting="vlm", requests=3, ok=2, error=1, excluded=0, missing=0
     )
     assert "3 requests, 1 failed" in screen(SweepResult(counts=[count]), spec, "out", 1.0)

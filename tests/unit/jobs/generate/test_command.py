@@ -55,7 +55,7 @@ def test_data_is_ingested_and_guesses_score_at_chance(tmp_path: Path, capsys: py
     result = ingest_benchmark(BENCHMARK, Folder(str(tmp_path / "s")), Store(str(tmp_path / "d")))
     assert result.rejections == ()
     assert (result.manifest.samples, result.manifest.media) == (16, 17)
-    cells: Counter[tuple[str, str]] = Counter()
+    groups: Counter[tuple[str, str]] = Counter()
     texts = PromptTexts(BENCHMARK.prompt_texts)
     written = {
         json.loads(line)["input_str"]
@@ -74,8 +74,8 @@ def test_data_is_ingested_and_guesses_score_at_chance(tmp_path: Path, capsys: py
             right = sum(judge(choice, row["gold"]).exact_match for choice in step.choices)
             assert right / len(step.choices) == chance(scene, row["target"], row["gold"]) > 0
             assert not row["shot_shows_target"]
-            cells[row["task"], row["setting"]] += 1
-    assert cells == {(task, setting): 8 for task, settings in BENCHMARK.tasks.items() for setting in settings}
+            groups[row["task"], row["setting"]] += 1
+    assert groups == {(task, setting): 8 for task, settings in BENCHMARK.tasks.items() for setting in settings}
 
 
 @pytest.mark.parametrize(

@@ -194,11 +194,11 @@ def test_examples_show_others_than_the_target_and_links_are_filled(files: dict[s
 
 
 def test_cells_fill_alike(files: dict[str, list[dict[str, Any]]], summary: GeneratedSummary) -> None:
-    cells: dict[str, Counter[tuple[int, str, str]]] = defaultdict(Counter)
+    groups: dict[str, Counter[tuple[int, str, str]]] = defaultdict(Counter)
     for row in files["mm_0shot"] + files["um_0shot"]:
         question = question_of(row)
-        cells[row["task"]][row["object_count"], question.target_attribute, question.pointer_attribute] += 1
-    for task, counter in cells.items():
+        groups[row["task"]][row["object_count"], question.target_attribute, question.pointer_attribute] += 1
+    for task, counter in groups.items():
         pointers, targets = TASKS[task]
         pairs = [(target, pointer) for target in targets for pointer in pointers if target != pointer]
         # Sizes are unique in about half of the scenes only; every other pair can always be asked.

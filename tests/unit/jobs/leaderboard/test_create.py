@@ -58,9 +58,9 @@ def test_equal_values_share_a_rank_and_a_missing_value_stands_last_without_one(t
 
 def test_metrics_of_which_less_is_better_are_ranked_from_the_least(tmp_path: Path) -> None:
     target = {"benchmark_name": "mate"}
-    cell = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "ose", "unit": "percent"}
+    group = {"benchmark": "mate", "task": "crossmodal", "setting": "2-shot", "metric": "ose", "unit": "percent"}
     entries = [replace(entry(model, **target), benchmark="mate") for model in ("a", "b")]
-    out = write_output(str(tmp_path), entries, [metric("a", 40.0, **cell), metric("b", 20.0, **cell)])
+    out = write_output(str(tmp_path), entries, [metric("a", 40.0, **group), metric("b", 20.0, **group)])
     ranks = [(row.model, row.rank) for row in join_outputs([out]).rows if row.origin == "measured"]
     assert ranks == [("b", 1), ("a", 2)]
 
@@ -156,10 +156,10 @@ def test_people_of_an_output_have_no_rank(tmp_path: Path) -> None:
 
 
 def test_runs_of_a_baseline_are_one_row(tmp_path: Path) -> None:
-    cell = {"benchmark": "mate", "task": "img2txt", "setting": "2-shot", "metric": "exact_match"}
+    group = {"benchmark": "mate", "task": "img2txt", "setting": "2-shot", "metric": "exact_match"}
     runs = ["random run 0", "random run 1"]
     entries = [replace(entry(model, benchmark_name="mate"), benchmark="mate") for model in runs]
-    rows = [metric(model, 0.2, **cell) for model in (*runs, "random, mean of 2 runs")]
+    rows = [metric(model, 0.2, **group) for model in (*runs, "random, mean of 2 runs")]
     out = write_output(str(tmp_path), entries, rows)
     measured = [row.model for row in join_outputs([out]).rows if row.origin == "measured"]
     assert measured == ["random, mean of 2 runs"]

@@ -10,7 +10,7 @@ import pytest
 from jobs.cli.main import run
 from jobs.nightly.due import due_pairs
 from jobs.nightly.history import History, Pair
-from jobs.nightly.items import CellKey, ItemScores
+from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.regressions import Comparison, Level
 from pipelines.plan.run_spec import RunSpec
 from tests.support.damage_matrix import DAMAGES, damage
@@ -132,7 +132,7 @@ def write_nights(data: str, root: Path, value: float, nights: tuple[str, str]) -
     """Record two nights that measured a model, which moved in the second."""
     history = History(str(root / "out" / "history"))
     spec = RunSpec(data=data, out=str(root / "out"), models={"a": random()}, benchmarks=("maia",))
-    key = CellKey("a", "maia", "vsv", "1-frame", "correct")
+    key = ScoreKey("a", "maia", "vsv", "1-frame", "correct")
     for night, before in zip(nights, ("", nights[0]), strict=True):
         (status,) = due_pairs(spec, history)
         pair = Pair(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jobs.nightly.history import History, Pair, night_name, night_time
-from jobs.nightly.items import CellKey, ItemScores
+from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.regressions import Change, Comparison, Level
 from pipelines.errors import DamagedPartError
 from tests.support.damage_matrix import DAMAGES
@@ -27,7 +27,7 @@ def test_history_returns_what_was_written(tmp_path: Path) -> None:
 
 
 def comparison(*levels: Level) -> Comparison:
-    key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+    key = ScoreKey("m", "maia", "vsv", "1-frame", "correct")
     change = Change(key=key, direction="fell", before=0.5, now=None, n=3, p=0.0, test="paired", since=EARLIER)
     return Comparison(items={key: ItemScores.of(np.array(["a"]), np.array([1.0]))}, changes=[change], levels=levels)
 
@@ -63,7 +63,7 @@ def test_night_that_was_killed_leaves_the_levels_of_the_one_before(tmp_path: Pat
 def test_damage_to_a_night_is_named_and_later_ones_go_on_without_it(tmp_path: Path, kind: str, way: str) -> None:
     for folder, night, value in (("this", NOW, 0.5), ("other", EARLIER, 0.75)):
         pair = Pair(night=night, model="m", benchmark="maia", state="ran")
-        key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+        key = ScoreKey("m", "maia", "vsv", "1-frame", "correct")
         items = {key: ItemScores.of(np.array(["a", "b"]), np.array([value, 1.0]))}
         levels = [Level(model="m", benchmark="maia", night=night, basis="b")]
         compared = Comparison(items=items, changes=[], levels=levels)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobs.nightly.items import CellKey, ItemScores, items_table, read_items
+from jobs.nightly.items import ItemScores, ScoreKey, items_table, read_items
 
 
 def test_rows_are_summed_by_sample_and_read_back() -> None:
@@ -13,7 +13,7 @@ def test_rows_are_summed_by_sample_and_read_back() -> None:
     assert scores.totals.tolist() == [0.5, 1.0]
     assert scores.rows.tolist() == [1.0, 2.0]
     assert scores.mean == 0.5
-    keys = [CellKey("m", "maia", "vsv", setting, "correct") for setting in ("1-frame", "")]
+    keys = [ScoreKey("m", "maia", "vsv", setting, "correct") for setting in ("1-frame", "")]
     items = {key: ItemScores.of(np.array(["a", "é"]), np.array([0.25, 1.0])) for key in keys}
     read = read_items(items_table(items))
     assert list(read) == keys
@@ -25,7 +25,7 @@ def test_rows_are_summed_by_sample_and_read_back() -> None:
 
 
 def test_table_returns_what_nights_add_up_to_with_samples_that_tonight_lacks() -> None:
-    key = CellKey("m", "maia", "", "", "correct")
+    key = ScoreKey("m", "maia", "", "", "correct")
     first = ItemScores.of(np.array(["a", "b"]), np.array([1.0, 0.0]), np.array(["clip", "clip"]))
     tonight = ItemScores.of(np.array(["b", "c"]), np.array([1.0, 1.0]), np.array(["clip", "other"]))
     added = first.begun().add(tonight.samples, tonight.totals)
@@ -41,8 +41,8 @@ def test_table_returns_what_nights_add_up_to_with_samples_that_tonight_lacks() -
 
 
 def test_scores_of_earlier_versions_have_neither_clusters_nor_sums() -> None:
-    key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+    key = ScoreKey("m", "maia", "vsv", "1-frame", "correct")
     table = items_table({key: ItemScores.of(np.array(["a", "b"]), np.array([1.0, 0.0]))})
-    scores = read_items(table.select([*CellKey._fields, "sample_id", "total", "rows"]))[key]
+    scores = read_items(table.select([*ScoreKey._fields, "sample_id", "total", "rows"]))[key]
     assert scores.clusters.tolist() == ["a", "b"]
     assert scores.accumulated is None

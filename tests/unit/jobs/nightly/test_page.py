@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.nightly.history import History, Pair, night_name
-from jobs.nightly.items import CellKey
+from jobs.nightly.items import ScoreKey
 from jobs.nightly.page import history_page
 from jobs.nightly.regressions import Change, Comparison
 from tests.support.browser import CHROMIUM, browser
@@ -37,7 +37,7 @@ def write_nights(history: History, models: Sequence[str], *, last_state: str = "
             if state == "ran"
         ]
         change = Change(
-            key=CellKey(models[0], "maia", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
+            key=ScoreKey(models[0], "maia", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
             test="paired", since=NIGHTS[0],
         )  # fmt: skip
         history.write(night, pairs, rows, "", Comparison(changes=[change] if number == 2 else []))
@@ -77,7 +77,7 @@ def test_page_of_no_night_is_a_page_and_a_removed_benchmark_has_no_line(tmp_path
         for name in ("maia", "removed")
     ]
     change = Change(
-        key=CellKey("m", "removed", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
+        key=ScoreKey("m", "removed", "vsv", "", "correct"), direction="fell", before=0.5, now=0.4, n=48, p=1e-6,
         test="paired", since=NIGHTS[0],
     )  # fmt: skip
     rows = [metric(0.5), metric(0.5, benchmark="removed")]

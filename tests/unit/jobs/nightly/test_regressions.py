@@ -8,12 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from jobs.nightly.items import CellKey, Items, ItemScores, items_table, read_items
+from jobs.nightly.items import Items, ItemScores, ScoreKey, items_table, read_items
 from jobs.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_nights
 from pipelines.report.measured import Measured
 from tests.unit.jobs.nightly.cases import metric
 
-KEY = CellKey("m", "maia", "vsv", "1-frame", "correct")
+KEY = ScoreKey("m", "maia", "vsv", "1-frame", "correct")
 OTHER = KEY._replace(setting="32-frames")
 PAIR = ("m", "maia")
 

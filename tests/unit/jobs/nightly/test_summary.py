@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from jobs.nightly.history import Pair
-from jobs.nightly.items import CellKey
+from jobs.nightly.items import ScoreKey
 from jobs.nightly.records import GoneMetric, NightlyResult
 from jobs.nightly.regressions import Change, Comparison
 from jobs.nightly.summary import summary
@@ -39,7 +39,7 @@ def test_summary_lists_gone_numbers_runs_and_costs() -> None:
 
 
 def test_moves_show_their_values_paired_samples_and_whether_chance_may_make_them() -> None:
-    key = CellKey("m", "maia", "vsv", "1-frame", "correct")
+    key = ScoreKey("m", "maia", "vsv", "1-frame", "correct")
     fell = Change(key=key, direction="fell", before=0.5, now=0.4, n=1048, p=1e-6, test="paired", since=EARLIER)
     gone = Change(
         key=key._replace(setting=""), direction="gone", before=0.5, now=None, n=9, p=0.0, test="paired", since=EARLIER
@@ -48,7 +48,7 @@ def test_moves_show_their_values_paired_samples_and_whether_chance_may_make_them
     row = "| maia | m | vsv | {} | correct | 0.500 | {} | {} | {} by paired | 2026-01-01 02:00 UTC |"
     assert row.format("1-frame", "**0.400** fell", "1,048 paired", "1e-06") in text
     assert row.format("all", "gone", "9", "0") in text
-    key = CellKey("m", "maia", "", "", "correct")
+    key = ScoreKey("m", "maia", "", "", "correct")
     change = Change(key=key, direction="fell", before=0.5, now=0.48, n=723, p=0.02, test="paired", since=EARLIER)
     night = NightlyResult(name=NOW, comparison=Comparison(unconfirmed=[change]))
     text = summary(night, set())

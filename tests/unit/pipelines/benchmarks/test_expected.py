@@ -14,7 +14,7 @@ from pipelines.benchmarks.records import Row
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
-from pipelines.plan.selection import TaskSetting, all_cells
+from pipelines.plan.selection import TaskSetting, all_groups
 from pipelines.storage.store import Store
 from tests.support.viewer_output import make_target
 
@@ -24,7 +24,7 @@ def rows_of(name: str, folder: Path) -> Iterator[Row]:
     definition, data = benchmark(name), Store(str(folder / "data"))
     ingest_benchmark(definition, Folder(str(write_sample(name, folder))), data)
     dataset = Dataset.open(data, name)
-    target = make_target(dataset, "m", name, tuple(cell for cell in all_cells(definition) if _is_read(cell)))
+    target = make_target(dataset, "m", name, tuple(cell for cell in all_groups(definition) if _is_read(cell)))
     assert definition.expected
     for sample in dataset.samples():
         for planned in target.prompts.rows(sample):

@@ -16,7 +16,7 @@ from pipelines.logged_answers.matching import match_logs, prompt_text, words
 from pipelines.logged_answers.records import LoggedAnswer
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.plan.selection import all_cells
+from pipelines.plan.selection import all_groups
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.storage.store import Store
 
@@ -32,7 +32,7 @@ def spec(maia_data: str) -> RunSpec:
 def requests(maia_data: str) -> list[PlanRow]:
     """The requests of one sample."""
     dataset = Dataset.open(Store(maia_data), "maia")
-    cells = tuple(all_cells(benchmark("maia")))
+    cells = tuple(all_groups(benchmark("maia")))
     plan = PromptPlan(benchmark_name="maia", dataset_fingerprint="x", task_settings=cells, seed=42)
     return [row for sample in dataset.samples() if sample.sample_id == SAMPLE for row in plan.rows(sample)]
 
@@ -64,10 +64,10 @@ def test_prompt_finds_its_request(spec: RunSpec, requests: list[PlanRow]) -> Non
 
 
 def test_id_with_its_cell_finds_its_request(spec: RunSpec) -> None:
-    cell = {"task": "vsv", "setting": "32-frames", "variant": "3"}
-    rejections, groups = match_logs(spec, [answer(ids=("none", SAMPLE), cell=cell), answer(ids=(SAMPLE,))])
+    group = {"task": "vsv", "setting": "32-frames", "variant": "3"}
+    rejections, groups = match_logs(spec, [answer(ids=("none", SAMPLE), group=group), answer(ids=(SAMPLE,))])
     ((_, row),) = groups["maia", "m"]
-    assert {name: row[name] for name in cell} == cell
+    assert {name: row[name] for name in group} == group
     assert [reason.split(" of ")[0] for reason in reasons(rejections)] == ["fits 27 requests"]
 
 
@@ -93,8 +93,8 @@ def test_question_finds_its_request_whatever_the_prompt(spec: RunSpec, requests:
     ("fields", "reason"),
     [
         ({"ids": ("nobody",)}, "matches no question of maia, by id or by text"),
-        ({"ids": (SAMPLE,), "cell": {"task": "vsv", "variant": "3#1"}}, "a repeated answer; the first counts"),
-        ({"ids": (SAMPLE,), "cell": {"setting": "none"}}, "is of a task or setting that is not selected"),
+        ({"ids": (SAMPLE,), "group": {"task": "vsv", "variant": "3#1"}}, "a repeated answer; the first counts"),
+        ({"ids": (SAMPLE,), "group": {"setting": "none"}}, "is of a task or setting that is not selected"),
         ({"position": SAMPLE}, "has no question, and its number alone names none"),
         ({"ids": (SAMPLE,), "model": ""}, "the log names no model"),
         ({"ids": (SAMPLE,), "model": "human:ann"}, "its model has a name that no model may have"),

@@ -105,7 +105,7 @@ def test_added_captioner_asks_its_own_requests_alone(vague_data: str, tmp_path: 
     after = predictions(tmp_path)
     assert {row["captioner"] for name, row in after.items() if name not in before} == {"b"}
     assert {path: path.read_bytes() for path in parts} == parts
-    assert sum(cell["requests"] for cell in status_rows(str(tmp_path))[1]) == len(after)
+    assert sum(group["requests"] for group in status_rows(str(tmp_path))[1]) == len(after)
     run_sweep(sweep(vague_data, tmp_path, "b", "a"))
     assert predictions(tmp_path) == after
     (entry,) = load_run(Store(str(tmp_path))).entries
@@ -131,10 +131,10 @@ def test_prompts_without_captions_have_one_builder(vague_data: str) -> None:
     assert len(model_targets(replace(spec, settings=("lm",)), "guess", Datasets())) == 1
 
 
-def entry(*cells: TaskSetting, other: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
+def entry(*groups: TaskSetting, other: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
     target = target_of(
         benchmark_name="vague", dataset_fingerprint="f", model="m",
-        task_settings=cells, seed=42, captioner="a@1",
+        task_settings=groups, seed=42, captioner="a@1",
     )  # fmt: skip
     sets = (PromptSet(name="", versions={}, cells=other, captioner="b@2"),) if other else ()
     return ManifestEntry(benchmark="vague", model="m", data="", target=target, other_prompt_sets=sets)

@@ -14,7 +14,7 @@ from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, cells_of
+from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, selected_groups
 from pipelines.plan.stored_plan import PlanReader, StoredPlan
 from pipelines.plan.units import MAX_LIGHT_UNIT_REQUESTS, WorkUnit
 from pipelines.storage.store import Store
@@ -30,7 +30,8 @@ def dataset(maia_data: str) -> Dataset:
 def target(dataset: Dataset) -> ModelTarget:
     return target_of(
         benchmark_name="maia", dataset_fingerprint=dataset.manifest.dataset_fingerprint, model="m",
-        fingerprint={"model": "m", "revision": "r1"}, task_settings=tuple(cells_of(benchmark("maia"), [], [])), seed=42,
+        fingerprint={"model": "m", "revision": "r1"},
+        task_settings=tuple(selected_groups(benchmark("maia"), [], [])), seed=42,
     )  # fmt: skip
 
 

@@ -89,8 +89,8 @@ def test_second_set_is_added_and_counted_by_status(maia_data: str, tmp_path: Pat
     lost = len(read_part(Store(str(tmp_path)), part, ["request_id"]))
     (tmp_path / part).unlink()
     (tmp_path / "status.json").unlink()
-    (cell,) = status_rows(str(tmp_path))[1]
-    assert (cell["requests"], cell["pending"], cell["done"]) == (len(rows), lost, len(rows) - lost)
+    (group,) = status_rows(str(tmp_path))[1]
+    assert (group["requests"], group["pending"], group["done"]) == (len(rows), lost, len(rows) - lost)
     run_sweep(sweep(maia_data, tmp_path, "default", "plain", tasks=("oevqa",)))
     assert {row["request_id"] for row in predictions(tmp_path)} == {row["request_id"] for row in rows}
 
@@ -149,10 +149,10 @@ def test_unknown_sets_are_refused(sets: dict[str, tuple[str, ...]], message: str
         RunSpec(data="d", out="o", models={}, benchmarks=("maia",), prompt_sets=sets)
 
 
-def entry(*cells: TaskSetting, plain: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
+def entry(*groups: TaskSetting, plain: tuple[TaskSetting, ...] = ()) -> ManifestEntry:
     target = target_of(
         benchmark_name="maia", dataset_fingerprint="f", model="m",
-        task_settings=cells, seed=42,
+        task_settings=groups, seed=42,
     )  # fmt: skip
     others = (PromptSet(name="plain", versions=PLAIN, cells=plain),) if plain else ()
     name = "default" if plain else ""

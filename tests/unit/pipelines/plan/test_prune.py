@@ -118,7 +118,7 @@ def test_plans_of_all_entries_stay(spec: RunSpec, clock: list[datetime]) -> None
     clock.append(START + 2 * GRACE)
     sweep(replace(spec, tasks=("oevqa",), models={"b": ModelSpec(engine="random", seed=1)}, limit="3"))
     assert files(spec) == before
-    assert {cell["model"] for cell in status_rows(spec.out)[1]} == {"a", "b"}
+    assert {group["model"] for group in status_rows(spec.out)[1]} == {"a", "b"}
 
 
 def test_plan_with_older_captions_is_obsolete(spec: RunSpec, clock: list[datetime]) -> None:

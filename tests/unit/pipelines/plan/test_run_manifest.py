@@ -15,7 +15,7 @@ from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import (
     SCHEMA_VERSION,
-    CellSelection,
+    GroupSelection,
     ManifestEntry,
     ModelSpending,
     PromptSet,
@@ -44,7 +44,7 @@ TARGET = ModelTarget(
 )  # fmt: skip
 ENTRY = ManifestEntry(
     benchmark="maia", model="m", data="data", target=TARGET, limit="1-8",
-    earlier=(CellSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),), prompt_set="paper",
+    earlier=(GroupSelection(cells=(BLACK,), sample_ids=("video1/Sentiment_A",)),), prompt_set="paper",
     other_prompt_sets=(PromptSet(name="default", versions={}, cells=(FRAME,)),),
 )  # fmt: skip
 FULL = RunManifest(

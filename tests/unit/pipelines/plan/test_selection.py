@@ -3,7 +3,7 @@ import pytest
 from pipelines.benchmarks import benchmark
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.plan.run_spec import ScorerSpec, allows_failures
-from pipelines.plan.selection import Limit, TaskSetting, cells_of, check_names
+from pipelines.plan.selection import Limit, TaskSetting, check_names, selected_groups
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,15 @@ def test_scorer_flags() -> None:
 def test_task_settings_follow_the_flags() -> None:
     maia = benchmark("maia")
     three = ["black-video", "1-frame", "32-frames"]
-    assert cells_of(maia, [], []) == [TaskSetting(task, setting) for task in ("vsv", "oevqa") for setting in three]
-    assert cells_of(maia, ["vsv"], ["1-frame"]) == [TaskSetting("vsv", "1-frame")]
-    assert cells_of(maia, ["aggregate"], ["1-frame"]) == [
+    assert selected_groups(maia, [], []) == [
+        TaskSetting(task, setting) for task in ("vsv", "oevqa") for setting in three
+    ]
+    assert selected_groups(maia, ["vsv"], ["1-frame"]) == [TaskSetting("vsv", "1-frame")]
+    assert selected_groups(maia, ["aggregate"], ["1-frame"]) == [
         TaskSetting("vsv", "1-frame"),
         TaskSetting("oevqa", "1-frame"),
     ]
-    assert cells_of(maia, ["mcq"], []) == []
+    assert selected_groups(maia, ["mcq"], []) == []
 
 
 def test_unknown_name_suggests_the_nearest() -> None:

@@ -97,7 +97,7 @@ def test_lost_model_stops_no_other(maia_data: str, tmp_path: Path, monkeypatch: 
 
     assert sweep.predict(execute) == {"a": "model 'a': no weights"}
     assert sorted(ended) == ["b", "c"]
-    assert all(cell["running"] == 0 for cell in read_status(sweep.out)["cells"])
+    assert all(group["running"] == 0 for group in read_status(sweep.out)["cells"])
 
 
 @pytest.mark.parametrize(("gpus", "max_gpu_nodes"), [(2, ()), (0, (1, 1))], ids=["there", "still to come"])

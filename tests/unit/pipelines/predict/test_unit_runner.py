@@ -115,10 +115,10 @@ def test_answered_units_survive_packing(loaded: list[Loaded]) -> None:
 
 
 def test_receipts_survive_packing() -> None:
-    cells = {("vsv", "1-frame", "ok"): 3, ("vsv", "1-frame", "error"): 1}
+    rows = {("vsv", "1-frame", "ok"): 3, ("vsv", "1-frame", "error"): 1}
     receipts = [
         Receipt(
-            part="p", counts=cells, replica="r", began=1.0, ended=2.5, tokens=TokenCounts(7, 2, cached=1),
+            part="p", counts=rows, replica="r", began=1.0, ended=2.5, tokens=TokenCounts(7, 2, cached=1),
             warnings=("slow",), failed=(("a", "x"),),
         ),
         Receipt(part="", counts={}, fatal="the model is gone", cost_limit_reached=True),

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.compare import Difference
 from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.standing import Published, Standing
@@ -154,7 +154,7 @@ def report(text: str = "words") -> ReportData:
         "command": text, text: text, "seed": 42, "models": {text: {"revision": text, text: [text]}},
         "versions": {text: 1},
     }  # fmt: skip
-    count = CellCount(
+    count = TaskCount(
         benchmark="maia", model=text, task=text, setting=text, requests=10, ok=7, error=1, excluded=1, missing=1
     )
     return ReportData(

@@ -20,20 +20,20 @@ from pipelines.plan.options import SweepOptions
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.selection import TaskSetting
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.rendering.formats import to_csv, to_latex
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.measured import Measured
-from pipelines.report.model import ReproductionCell
+from pipelines.report.model import ReproductionResult
 from pipelines.report.reproduction import (
     PATH,
     load_reproduction,
-    reproduction_cells,
     reproduction_json,
     reproduction_line,
+    reproduction_results,
     verdict_within,
 )
-from pipelines.report.tables.reproduction import cells_table, summary_table
+from pipelines.report.tables.reproduction import results_table, summary_table
 from pipelines.storage.store import Store
 from tests.support.measured import measured
 from tests.support.requests import target_of
@@ -47,14 +47,14 @@ def make_target(name: str, model: str, cells: Sequence[tuple[str, str]], **chang
     return target_of(name, model=model, task_settings=tuple(TaskSetting(*cell) for cell in cells), **changes)
 
 
-def count(name: str, model: str, cell: tuple[str, str], ok: int, requests: int = 0) -> CellCount:
+def count(name: str, model: str, cell: tuple[str, str], ok: int, requests: int = 0) -> TaskCount:
     missing = (requests or ok) - ok
-    return CellCount(
+    return TaskCount(
         benchmark=name, model=model, task=cell[0], setting=cell[1], requests=ok + missing, ok=ok, missing=missing
     )
 
 
-def results(name: str, rows: Sequence[Mapping[str, Any]], counts: Sequence[CellCount], **more: Any) -> EntryResults:
+def results(name: str, rows: Sequence[Mapping[str, Any]], counts: Sequence[TaskCount], **more: Any) -> EntryResults:
     metrics = [measured(**{"benchmark": name, **row}) for row in rows]
     return EntryResults(metrics=metrics, counts=list(counts), answers=[], judge_failed=0, **more)
 
@@ -65,11 +65,11 @@ def spec_of(model: str) -> dict[str, Any]:
     return {**spec.model_dump(mode="json", exclude_defaults=True), "revision": resolved_revision(spec)}
 
 
-def cells_of(
+def results_for(
     entry: ManifestEntry, result: EntryResults, spec: Mapping[str, Any], judge: str = "", scorers: Sequence[str] = ()
-) -> list[ReproductionCell]:
+) -> list[ReproductionResult]:
     run = RunManifest(entries=(entry,), models={entry.model: spec}, sweep=SweepOptions(scorers=tuple(scorers)))
-    return reproduction_cells(run, [result], {entry.benchmark: judge})
+    return reproduction_results(run, [result], {entry.benchmark: judge})
 
 
 def entry_of(target: ModelTarget, **changes: Any) -> ManifestEntry:
@@ -111,14 +111,14 @@ def planted() -> EntryResults:
     return results("vague", rows, [count("vague", "qwen2.5-vl-7b", cell, 1677) for cell in settings])
 
 
-def planted_cells(result: EntryResults) -> list[ReproductionCell]:
+def planted_results(result: EntryResults) -> list[ReproductionResult]:
     settings = [("mcq", name) for name in ("lm", "sm", "vlm")]
     entry = entry_of(make_target("vague", "qwen2.5-vl-7b", settings), external=True)
-    return cells_of(entry, result, {"engine": "external"})
+    return results_for(entry, result, {"engine": "external"})
 
 
 def test_answers_with_the_published_counts_reproduce_every_cell(planted: EntryResults) -> None:
-    cells = planted_cells(planted)
+    cells = planted_results(planted)
     assert {cell.table for cell in cells} == {"Table 1", "Table H3", "Table H4"}
     assert {(cell.published_model, cell.reasons) for cell in cells} == {(QWEN, ())}
     assert {cell.verdict for cell in cells} == {"reproduced", "consistent"}  # few items: intervals wider than 3 points
@@ -135,10 +135,10 @@ def test_answers_with_the_published_counts_reproduce_every_cell(planted: EntryRe
 
 def test_one_moved_number_is_different_in_its_cell_alone(planted: EntryResults) -> None:
     def moved(row: Measured) -> Measured:
-        is_cell = (row.metric, row.setting, row.subset) == ("count_fs", "vlm", "VCR")
-        return replace(row, value=row.value + 60, ci_low=row.ci_low + 60, ci_high=row.ci_high + 60) if is_cell else row
+        is_moved = (row.metric, row.setting, row.subset) == ("count_fs", "vlm", "VCR")
+        return replace(row, value=row.value + 60, ci_low=row.ci_low + 60, ci_high=row.ci_high + 60) if is_moved else row
 
-    cells = planted_cells(replace(planted, metrics=[moved(row) for row in planted.metrics]))
+    cells = planted_results(replace(planted, metrics=[moved(row) for row in planted.metrics]))
     assert [(c.table, c.setting, c.metric, c.difference) for c in cells if c.verdict == "different"] == [
         ("Table H3", "vlm", "count_fs", 60)
     ]
@@ -148,7 +148,7 @@ def test_one_moved_number_is_different_in_its_cell_alone(planted: EntryResults) 
 # The verdict's rule on one cell: MATE Table 9, GPT-4o, img2txt, 0-shot.
 
 
-def verdict(value: float | None, low: float | None = None, high: float | None = None, **row: Any) -> ReproductionCell:
+def verdict(value: float | None, low: float | None = None, high: float | None = None, **row: Any) -> ReproductionResult:
     (printed,) = (
         p for p in load_published("mate")
         if (p.table, p.model, p.task, p.setting) == ("Table 9", "gpt-4o-2024-11-20", "img2txt", "0-shot")
@@ -162,7 +162,7 @@ def verdict(value: float | None, low: float | None = None, high: float | None = 
     }  # fmt: skip
     cell = ("img2txt", "0-shot")
     entry = entry_of(make_target("mate", "gpt-4o", [cell]))
-    (result,) = cells_of(entry, results("mate", [fields], [count("mate", "gpt-4o", cell, 2750)]), spec_of("gpt-4o"))
+    (result,) = results_for(entry, results("mate", [fields], [count("mate", "gpt-4o", cell, 2750)]), spec_of("gpt-4o"))
     return result
 
 
@@ -199,7 +199,7 @@ def test_number_that_was_not_measured_is_not_comparable() -> None:
 # What is not comparable.
 
 
-def maia_cell(**changes: Any) -> ReproductionCell:
+def maia_result(**changes: Any) -> ReproductionResult:
     """Return the cell of MAIA Table 2, Qwen2.5-VL 7B, 1 frame, whole; `changes` as of `_MAIA` below."""
     cell = ("oevqa", "1-frame")
     row = {
@@ -211,8 +211,8 @@ def maia_cell(**changes: Any) -> ReproductionCell:
     result = results("maia", [row], counts, prompts=changes.get("prompts", frozenset()))
     spec = {**spec_of("qwen2.5-vl-7b"), **changes.get("spec", {})}
     judge = changes.get("judge", "gpt-4o-2024-11-20")
-    (cell_of_paper,) = cells_of(entry_of(target, **changes.get("entry", {})), result, spec, judge)
-    return cell_of_paper
+    (result,) = results_for(entry_of(target, **changes.get("entry", {})), result, spec, judge)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -241,18 +241,18 @@ def maia_cell(**changes: Any) -> ReproductionCell:
     ],
 )  # fmt: skip
 def test_cell_is_not_comparable_for_a_reason_from_the_run(changes: dict[str, Any], reasons: tuple[str, ...]) -> None:
-    cell = maia_cell(**changes)
+    cell = maia_result(**changes)
     assert cell.reasons == reasons
     assert cell.verdict == ("not comparable" if reasons else "reproduced")
 
 
-def one_cell(name: str, model: str, row: dict[str, Any], ok: int, **more: Any) -> ReproductionCell:
+def one_result(name: str, model: str, row: dict[str, Any], ok: int, **more: Any) -> ReproductionResult:
     cell = (row["task"], row["setting"])
     fields = {"model": model, "subset": "", "category": "", "n": ok, **row}
     target = make_target(name, model, [cell], **more.pop("target", {}))
     extra = more.pop("rows", [])
     result = results(name, [fields, *extra], [count(name, model, cell, ok)], **more.pop("results", {}))
-    (first, *_) = cells_of(entry_of(target), result, spec_of(model), **more)
+    (first, *_) = results_for(entry_of(target), result, spec_of(model), **more)
     return first
 
 
@@ -274,8 +274,8 @@ def test_invented_items_in_the_papers_number_asked_in_our_words_are_not_comparab
     row = {"task": task, "setting": setting, "metric": metric, "category": category, "value": 0.5}
     row |= {"subset": "VCR"} if name == "vague" else {}
 
-    def cell(version: str) -> ReproductionCell:
-        return one_cell(name, model, row, items, results={"prompts": frozenset({(task, setting, version)})})
+    def cell(version: str) -> ReproductionResult:
+        return one_result(name, model, row, items, results={"prompts": frozenset({(task, setting, version)})})
 
     ours = cell(version)
     assert (ours.verdict, ours.reasons) == ("not comparable", (f"other prompt wording: {version}",))
@@ -287,9 +287,9 @@ def test_invented_items_in_the_papers_number_asked_in_our_words_are_not_comparab
 def test_prompts_of_the_data_and_a_black_clip_of_one_frame_are_the_papers() -> None:
     row = {"task": "entailment", "setting": "zero-shot", "metric": "f1_at_0", "value": 0.5}
     prompts = frozenset({("entailment", "zero-shot", "vflute-instruction-data-v1")})
-    assert one_cell("vflute", "llava-1.6-34b", row, 723, results={"prompts": prompts}).reasons == ()
+    assert one_result("vflute", "llava-1.6-34b", row, 723, results={"prompts": prompts}).reasons == ()
     row = {"task": "vsv", "setting": "black-1-frame", "metric": "statement_accuracy", "value": 0.5}
-    cell = one_cell("maia", "qwen2.5-vl-7b", row, 19_200)
+    cell = one_result("maia", "qwen2.5-vl-7b", row, 19_200)
     assert (cell.setting, cell.published_setting, cell.reasons) == ("black-1-frame", "black-video", ())
 
 
@@ -299,7 +299,7 @@ def test_another_endpoint_serves_another_model() -> None:
     result = results("mate", [{"model": "gpt-4o", "subset": "", "category": "", "n": 2750, **row}],
                      [count("mate", "gpt-4o", cell, 2750)])  # fmt: skip
     stub = {**spec_of("gpt-4o"), "base_url": "http://127.0.0.1:8000/v1"}
-    (first, *_) = cells_of(entry_of(make_target("mate", "gpt-4o", [cell])), result, stub)
+    (first, *_) = results_for(entry_of(make_target("mate", "gpt-4o", [cell])), result, stub)
     assert first.reasons == ("other endpoint: http://127.0.0.1:8000/v1 for https://api.openai.com/v1",)
 
 
@@ -311,33 +311,33 @@ def test_no_model_of_the_catalog_stands_for_appendix_j() -> None:
 
 def test_items_prompts_scorers_and_captioners_must_be_the_papers() -> None:
     row = {"task": "oevqa", "setting": "32-frames", "metric": "oevqa_accuracy", "value": 0.77}
-    assert one_cell("maia", "internvl3-78b", row, 2400, judge="gpt-4o").reasons == (
+    assert one_result("maia", "internvl3-78b", row, 2400, judge="gpt-4o").reasons == (
         "misprint: the twelve printed categories average 0.69",
     )
-    rouge = one_cell("maia", "qwen2.5-vl-7b", {**row, "metric": "rouge1", "value": 0.58}, 2400)
+    rouge = one_result("maia", "qwen2.5-vl-7b", {**row, "metric": "rouge1", "value": 0.58}, 2400)
     assert (rouge.table, rouge.published_model, rouge.published_setting) == ("Table 4", "Qwen-2.5-VL", "")
     assert (rouge.metric, rouge.reasons) == ("rouge", ())
     row = {"task": "img2txt", "setting": "2-shot", "metric": "exact_match", "value": 0.5}
     generated = {"model": "qwen2-vl-7b", "task": "", "setting": "", "subset": "", "category": "", "n": 9,
                  "benchmark": "mate", "metric": "generated", "value": 9, "unit": "count"}  # fmt: skip
     built = frozenset({("img2txt", "2-shot", "mate-built-v1")})
-    cell = one_cell("mate", "qwen2-vl-7b", row, 2750, rows=[generated], results={"prompts": built})
+    cell = one_result("mate", "qwen2-vl-7b", row, 2750, rows=[generated], results={"prompts": built})
     assert cell.reasons == ("other items: generated scenes", "other prompt wording: mate-built-v1")
     in_its_words = {"prompt_versions": {"mate-built-v1": "mate-built-paper"}}
     paper = frozenset({("img2txt", "2-shot", "mate-built-paper")})
-    assert one_cell("mate", "qwen2-vl-7b", row, 2750, target=in_its_words, results={"prompts": paper}).reasons == ()
+    assert one_result("mate", "qwen2-vl-7b", row, 2750, target=in_its_words, results={"prompts": paper}).reasons == ()
     row = {"task": "entailment", "setting": "zero-shot", "metric": "f1_at_53", "value": 0.5}
-    assert one_cell("vflute", "llava-1.6-34b", row, 723).reasons == ()
-    cell = one_cell("vflute", "llava-1.6-34b", row, 723, scorers=["bleurt=/models/other"])
+    assert one_result("vflute", "llava-1.6-34b", row, 723).reasons == ()
+    cell = one_result("vflute", "llava-1.6-34b", row, 723, scorers=["bleurt=/models/other"])
     assert cell.reasons == ("other scorer: /models/other for lucadiliello/BLEURT-20",)
     phrase = {"task": "grounding", "setting": "sm", "category": "Homo", "metric": "exact_match", "value": 0.5}
-    captioned = one_cell("unpie", "vicuna-13b", phrase, 1000, target={"captioner": "gpt-4o@216d768dd3b1"})
+    captioned = one_result("unpie", "vicuna-13b", phrase, 1000, target={"captioner": "gpt-4o@216d768dd3b1"})
     assert captioned.reasons == ("other captioner: gpt-4o for blip2-opt-2.7b",)
 
 
 def test_fine_tuned_checkpoint_joins_the_setting_that_the_paper_gives() -> None:
     row = {"task": "entailment", "setting": "no-image", "metric": "f1_at_0", "value": 0.6477}
-    cell = one_cell("vflute", "llava-1.5-7b-vflute-no-image", row, 723)
+    cell = one_result("vflute", "llava-1.5-7b-vflute-no-image", row, 723)
     assert (cell.published_model, cell.published_setting, cell.published) == (
         "LLaVA-7B-VF", "fine-tuned (-Image)", 0.6477
     )  # fmt: skip
@@ -348,7 +348,7 @@ def test_fine_tuned_checkpoint_joins_the_setting_that_the_paper_gives() -> None:
         [{**row, "model": "llava-1.5-7b-vflute", "subset": "", "category": "", "n": 723}],
         [count("vflute", "llava-1.5-7b-vflute", ("entailment", "no-image"), 723)],
     )
-    assert cells_of(with_pictures, result, spec_of("llava-1.5-7b-vflute")) == []
+    assert results_for(with_pictures, result, spec_of("llava-1.5-7b-vflute")) == []
 
 
 def test_models_have_the_cells_of_all_their_published_names() -> None:
@@ -357,13 +357,13 @@ def test_models_have_the_cells_of_all_their_published_names() -> None:
     for model in ("human:ann", "my-own"):
         entry = entry_of(make_target("vague", model, [("mcq", "vlm")]))
         result = results("vague", [{**row, "model": model}], [count("vague", model, ("mcq", "vlm"), 1677)])
-        assert cells_of(entry, result, {"engine": "transformers", "model": "/mine"}) == []
+        assert results_for(entry, result, {"engine": "transformers", "model": "/mine"}) == []
     model = "gpt-4o-2024-11-20"  # Tables 8 and 9; the other tables print GPT-4o
     row = {"model": model, "task": "img2txt", "setting": "2-shot", "subset": "", "category": "", "n": 2750,
            "metric": "exact_match", "value": 0.5}  # fmt: skip
     entry = entry_of(make_target("mate", model, [("img2txt", "2-shot")]), external=True)
     result = results("mate", [row], [count("mate", model, ("img2txt", "2-shot"), 2750)])
-    cells = cells_of(entry, result, {"engine": "external"})
+    cells = results_for(entry, result, {"engine": "external"})
     assert {(cell.table, cell.published_model) for cell in cells} == {
         ("Table 1", "GPT-4o"),
         ("Table 8", model),
@@ -381,7 +381,7 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
         "mate", [{**row, "model": name} for name in (*runs, mean)], [count("mate", name, cell, 2750) for name in runs]
     )
     entries = [entry_of(make_target("mate", name, [cell]), external=True) for name in runs]
-    cells = reproduction_cells(
+    cells = reproduction_results(
         RunManifest(entries=tuple(entries), models={name: {"engine": "external"} for name in runs}), [result], {}
     )
     assert [(cell.model, cell.published_model, cell.verdict) for cell in cells if cell.table == "Table 1"] == [
@@ -393,11 +393,11 @@ def test_mean_of_the_authors_random_runs_is_compared_once() -> None:
 
 
 def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
-    cells = [maia_cell(), maia_cell(judge="x")]
+    cells = [maia_result(), maia_result(judge="x")]
     table = summary_table({"maia": cells}, {"maia": "MAIA"})
     line = "1 of 1 cells reproduced; 1 not comparable (other judge 1)"
     assert table.rows[0].cells == (line, 1, 1, 0, 0, 1)
-    details = cells_table("maia", "MAIA", cells)
+    details = results_table("maia", "MAIA", cells)
     assert details.title == f"MAIA: {line}"
     header, first, second = to_csv(details).splitlines()
     assert header == (
@@ -413,7 +413,7 @@ def test_tables_have_a_line_a_paper_and_a_row_a_cell() -> None:
 
 def test_file_of_cells_is_read_back_by_model(tmp_path: Path) -> None:
     out = Store(str(tmp_path))
-    cells = [maia_cell(), verdict(0.0)]
+    cells = [maia_result(), verdict(0.0)]
     out.put(PATH, reproduction_json(cells))
     assert load_reproduction(out) == cells
     assert load_reproduction(out, ["gpt-4o"]) == cells[1:]
@@ -434,7 +434,7 @@ def test_missing_and_damaged_files_name_the_remedy(tmp_path: Path) -> None:
         b"{}",
         b"null",
         b"[[1]]",
-        reproduction_json([maia_cell()]).replace(b'"ours": ', b'"ours": "x", "": '),
+        reproduction_json([maia_result()]).replace(b'"ours": ', b'"ours": "x", "": '),
     ):
         out.put(PATH, content)
         with pytest.raises(StoreError, match=r"damaged .*`vlmsweep report` writes it again"):

@@ -17,7 +17,7 @@ from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
 from pipelines.plan.context import WorkerContext
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_spec import ScorerSpec
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score import part_scorer as scoring
 from pipelines.score.judge import JudgeReplies, open_questions
@@ -35,7 +35,7 @@ def make_target(maia_data: str) -> ModelTarget:
     dataset = Dataset.open(Store(maia_data), "maia")
     return target_of(
         benchmark_name="maia", dataset_fingerprint=dataset.manifest.dataset_fingerprint, model="m",
-        task_settings=tuple(cells_of(benchmark("maia"), [], ["1-frame"])), seed=42,
+        task_settings=tuple(selected_groups(benchmark("maia"), [], ["1-frame"])), seed=42,
     )  # fmt: skip
 
 

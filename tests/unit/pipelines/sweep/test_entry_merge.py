@@ -23,15 +23,17 @@ FRAME, BLACK, OPEN = TaskSetting("vsv", "1-frame"), TaskSetting("vsv", "black-vi
 
 
 def entry(
-    *cells: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changes: object
+    *groups: TaskSetting, limit: str | None = None, ids: tuple[str, ...] = (), data: str = "", **changes: object
 ) -> ManifestEntry:
-    target = changed(target_of(task_settings=cells), **changes)
+    target = changed(target_of(task_settings=groups), **changes)
     return ManifestEntry(benchmark="maia", model="m", data=data, target=target, limit=limit, sample_ids=ids)
 
 
 def cuts(manifest_entry: ManifestEntry) -> dict[TaskSetting, tuple[str | None, tuple[str, ...]]]:
     return {
-        cell: (cut.limit, cut.sample_ids) for cut in manifest_entry.by_selection() for cell in cut.prompts.task_settings
+        group: (cut.limit, cut.sample_ids)
+        for cut in manifest_entry.by_selection()
+        for group in cut.prompts.task_settings
     }
 
 
@@ -106,8 +108,8 @@ def test_external_entry_has_nothing_pending(maia_data: str, tmp_path: Path) -> N
         imported = import_rows(SweepContext.open(spec), "maia", "m", answers)
     assert imported
     save_run(out, RunManifest(), RunManifest(entries=(imported,)))
-    (cell,) = status_rows(spec.out)[1]
-    assert [cell[name] for name in ("requests", "pending", "done", "failed")] == [5, 0, 4, 1]
+    (group,) = status_rows(spec.out)[1]
+    assert [group[name] for name in ("requests", "pending", "done", "failed")] == [5, 0, 4, 1]
 
 
 def test_data_is_checked_before_a_cluster_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.shared.render import failure_lines
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
@@ -30,8 +30,8 @@ def write(
     out.put(f"{folder}/{part}.parquet", to_parquet(table, PREDICTIONS))
 
 
-def count(errors: int) -> CellCount:
-    return CellCount(benchmark="vague", model="m", task="mcq", setting="vlm", requests=9, ok=9 - errors, error=errors)
+def count(errors: int) -> TaskCount:
+    return TaskCount(benchmark="vague", model="m", task="mcq", setting="vlm", requests=9, ok=9 - errors, error=errors)
 
 
 def test_reasons_are_counted_with_the_first_row_and_a_remedy(out: Store) -> None:

@@ -74,8 +74,8 @@ class Sweep:
                 reply = Reply(request_id="", outcome=Answer(text=text))
                 rows = [prediction_row(columns, reply) for columns in loaded.columns.values()]
                 Store(job.out).put(unit.part, to_parquet(rows, PREDICTIONS))
-                cell = ("judge", "") if job.model == "judge" else (rows[0]["task"], rows[0]["setting"])
-                on_receipt(Receipt(part=unit.part, counts={(*cell, "ok"): unit.requests}, tokens=TokenCounts(10, 1)))
+                group = ("judge", "") if job.model == "judge" else (rows[0]["task"], rows[0]["setting"])
+                on_receipt(Receipt(part=unit.part, counts={(*group, "ok"): unit.requests}, tokens=TokenCounts(10, 1)))
 
         @contextmanager
         def cluster(_: object) -> Iterator[LazyCluster]:

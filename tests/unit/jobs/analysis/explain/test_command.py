@@ -133,26 +133,26 @@ def test_runs_that_differ_in_one_thing(
 
 def test_repeats_are_averaged_as_in_the_report(sweep: Sweep, capsys: pytest.CaptureFixture[str]) -> None:
     out = sweep("repeats", {"a": {"seed": 1}, "b": {"seed": 2}}, repeats=3, settings=("circular",))
-    cells = {
+    results = {
         (row["metric"], row["model"]): row["value"]
         for row in json.loads((Path(out) / "report/metrics.json").read_text())
         if not row["category"]
     }
     for metric in ("circular_accuracy", "majority"):
         rows = explained(capsys, f"{out}:a", f"{out}:b", "--metric", metric)
-        assert rows[0]["value_a"] == pytest.approx(cells[metric, "a"])
-        assert rows[0]["value_b"] == pytest.approx(cells[metric, "b"])
-        assert cells[metric, "a"] != cells[metric, "b"]
+        assert rows[0]["value_a"] == pytest.approx(results[metric, "a"])
+        assert rows[0]["value_b"] == pytest.approx(results[metric, "b"])
+        assert results[metric, "a"] != results[metric, "b"]
         assert first_stage(rows) == "answers"
 
 
 def test_answers_made_elsewhere(out: str, sweep: Sweep, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     right = {str(number): "ABC"[number % 3] for number in range(60)}
-    cell = {"benchmark": "asked", "model": "m", "task": "choice", "setting": "default"}
+    result = {"benchmark": "asked", "model": "m", "task": "choice", "setting": "default"}
     outs = []
     for name, failed in (("whole", ()), ("failed", ("0", "1", "2"))):
         rows = [
-            {**cell, "sample_id": key, "output": None if key in failed else letter if int(key) % 2 else "A or B"}
+            {**result, "sample_id": key, "output": None if key in failed else letter if int(key) % 2 else "A or B"}
             for key, letter in right.items()
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -27,17 +27,17 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> str:
     data = str(folder / "data")
     source = [str(folder / "questions.csv"), "--as", "printed", "--columns", str(folder / "columns.yaml")]
     assert run(["ingest", "table", *source, "--data", data]) == 0
-    cell = {"benchmark": "printed", "model": "M", "task": "choice", "setting": "default"}
-    answers = [{**cell, "sample_id": str(n), "output": REPLIES[n % 6]} for n in range(36)]
+    result = {"benchmark": "printed", "model": "M", "task": "choice", "setting": "default"}
+    answers = [{**result, "sample_id": str(n), "output": REPLIES[n % 6]} for n in range(36)]
     (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
     run(["score", "--predictions", str(folder / "answers.jsonl"), "--data", data, "--out", str(folder / "out")])
     return str(folder / "out")
 
 
 def test_report_shows_what_own_rows_could_explain(out: str) -> None:
-    (cell,) = json.loads(Store(out).get("report/reproduction.json"))
-    assert cell["verdict"] == "different"
-    failed, unread, *others = cell["own_rows"]
+    (result,) = json.loads(Store(out).get("report/reproduction.json"))
+    assert result["verdict"] == "different"
+    failed, unread, *others = result["own_rows"]
     assert failed == "6 failed requests: 0.1944 if all were wrong, 0.3611 if all were right"
     assert unread.startswith("11 unreadable answers: 0.6000")
     assert [text.partition(" does")[0] for text in others] == ["read as lmms-eval"]
@@ -82,5 +82,5 @@ def test_a_large_entry_is_left_to_the_command(out: str, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(published, "MAX_BYTES", 1)
     store = Store(out)
-    (cell,) = published.with_own_rows(store, load_existing_run(store), load_reproduction(store))
-    assert cell.own_rows == ("not read again, as they are many: `vlmsweep compare OUT:M published --explain` does",)
+    (result,) = published.with_own_rows(store, load_existing_run(store), load_reproduction(store))
+    assert result.own_rows == ("not read again, as they are many: `vlmsweep compare OUT:M published --explain` does",)

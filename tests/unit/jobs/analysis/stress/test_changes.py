@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from jobs.analysis.stress.changes import Estimate, StressedCell, stress_json, stressed_cells, with_holm
+from jobs.analysis.stress.changes import Estimate, StressResult, stress_json, stress_results, with_holm
 from jobs.analysis.stress.section import section_of
 
 ROWS = 120
@@ -47,13 +47,13 @@ P03 = Estimate(value=0.1, p=0.03)
 
 
 @pytest.fixture(scope="module")
-def cells() -> dict[str, StressedCell]:
+def results() -> dict[str, StressResult]:
     frames = {name: rows(answer) for name, answer in (("first", first), ("looks", looks), ("guess", half))}
-    return {cell.condition: cell for cell in stressed_cells("vague", frames, frozenset({"guess"}))}
+    return {result.condition: result for result in stress_results("vague", frames, frozenset({"guess"}))}
 
 
-def test_taking_the_first_option_flips_under_order_and_the_ranking_with_it(cells: dict[str, StressedCell]) -> None:
-    order = cells["order-1"]
+def test_taking_the_first_option_flips_under_order_and_the_ranking_with_it(results: dict[str, StressResult]) -> None:
+    order = results["order-1"]
     changes = {row.model: row for row in order.models}
     assert (changes["first"].before, changes["first"].after) == (0.9, pytest.approx(0.1))
     assert (changes["first"].to_wrong, changes["first"].to_right) == (108, 12)
@@ -69,17 +69,17 @@ def test_taking_the_first_option_flips_under_order_and_the_ranking_with_it(cells
     assert order.conclusion == "of 1: 1 swapped (1 beyond chance), 1 reversed"
 
 
-def test_looking_flips_nothing_and_means_leave_out_those_that_guess(cells: dict[str, StressedCell]) -> None:
-    (looking,) = (row for row in cells["order-1"].models if row.model == "looks")
+def test_looking_flips_nothing_and_means_leave_out_those_that_guess(results: dict[str, StressResult]) -> None:
+    (looking,) = (row for row in results["order-1"].models if row.model == "looks")
     assert (looking.change.value, looking.to_wrong, looking.to_right, looking.change.p) == (0, 0, 0, 1)
     assert looking.change.ci_low is not None
     assert -0.1 < looking.change.ci_low < 0
-    letters = cells["letters-1"]
+    letters = results["letters-1"]
     assert (letters.change.value, letters.swapped, letters.pairs[0].outcome) == (0, 0, "kept")
     assert letters.conclusion == "of 1: nothing flips"
-    assert {row.model for row in cells["order-1"].models} == {"first", "looks", "guess"}
-    assert cells["order-1"].change.value == pytest.approx(-0.4)
-    moved = cells["order-1"].moved
+    assert {row.model for row in results["order-1"].models} == {"first", "looks", "guess"}
+    assert results["order-1"].change.value == pytest.approx(-0.4)
+    moved = results["order-1"].moved
     assert moved.value == 0.5
     assert moved.ci_low is not None
     assert moved.ci_high is not None
@@ -89,30 +89,30 @@ def test_looking_flips_nothing_and_means_leave_out_those_that_guess(cells: dict[
 def test_answers_to_one_side_alone_and_free_ones_are_not_compared() -> None:
     frame = rows(looks)
     frame = frame[(frame["condition"] == "") | (frame["sample_id"] < "q5")]
-    (order, _) = stressed_cells("vague", {"looks": frame}, frozenset())
+    (order, _) = stress_results("vague", {"looks": frame}, frozenset())
     assert order.models[0].n == len({f"q{n}" for n in range(ROWS) if f"q{n}" < "q5"})
     assert (order.pairs, order.conclusion) == ((), "one model: no pair to compare")
     frame = rows(looks).assign(chosen=None)
-    assert stressed_cells("vague", {"looks": frame}, frozenset())[0].moved is None
+    assert stress_results("vague", {"looks": frame}, frozenset())[0].moved is None
 
 
-def test_the_page_has_conclusions_models_and_pairs(cells: dict[str, StressedCell]) -> None:
-    section = section_of([*cells.values()])
+def test_the_page_has_conclusions_models_and_pairs(results: dict[str, StressResult]) -> None:
+    section = section_of([*results.values()])
     assert [table.id for table in (*section.summary, *section.tables)] == ["stress", "stress_models", "stress_pairs"]
-    assert section.summary[0].rows[0].cells[:4] == ("order-1", cells["order-1"].conclusion, "mcq", "vlm")
+    assert section.summary[0].rows[0].cells[:4] == ("order-1", results["order-1"].conclusion, "mcq", "vlm")
     assert json.loads(section.files["report/stress.json"])["cells"]
 
 
-def test_p_values_are_corrected_over_all_that_is_listed(cells: dict[str, StressedCell]) -> None:
-    order = cells["order-1"]
+def test_p_values_are_corrected_over_all_that_is_listed(results: dict[str, StressResult]) -> None:
+    order = results["order-1"]
     raw = replace(order, change=replace(order.change, p=0.03), models=(replace(order.models[0], change=P03),))
     raw = replace(raw, pairs=(replace(order.pairs[0], before=P03, after=P03, shift=P03),))
     (alone,) = with_holm([raw])
     assert (alone.change.p, alone.models[0].change.p, alone.pairs[0].shift.p) == (0.03, 0.03, 0.03)
     assert (alone.pairs[0].outcome, alone.pairs[0].is_beyond_chance) == ("kept", True)
-    for cell in with_holm([raw, raw]):
-        assert (cell.change.p, cell.models[0].change.p) == (0.06, 0.06)
-        assert {estimate.p for pair in cell.pairs for estimate in (pair.before, pair.after, pair.shift)} == {0.06}
-        assert (cell.pairs[0].outcome, cell.pairs[0].is_beyond_chance) == ("none", False)
-        assert json.loads(stress_json([cell]))["cells"][0]["pairs"][0]["outcome"] == "none"
+    for result in with_holm([raw, raw]):
+        assert (result.change.p, result.models[0].change.p) == (0.06, 0.06)
+        assert {estimate.p for pair in result.pairs for estimate in (pair.before, pair.after, pair.shift)} == {0.06}
+        assert (result.pairs[0].outcome, result.pairs[0].is_beyond_chance) == ("none", False)
+        assert json.loads(stress_json([result]))["cells"][0]["pairs"][0]["outcome"] == "none"
     assert with_holm([]) == []

@@ -14,7 +14,7 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 
 MAIA = benchmark("maia")
 SAMPLE = Sample(
@@ -77,8 +77,8 @@ def value(metrics: list, name: str) -> float | None:
 
 
 def test_unimodal_setting_runs_only_when_named() -> None:
-    assert "unimodal" not in {cell.setting for cell in cells_of(MAIA, [], [])}
-    (cell,) = cells_of(MAIA, [], ["unimodal"])
+    assert "unimodal" not in {cell.setting for cell in selected_groups(MAIA, [], [])}
+    (cell,) = selected_groups(MAIA, [], ["unimodal"])
     assert (cell.task, cell.setting) == ("vsv", "unimodal")
 
 

@@ -22,7 +22,7 @@ from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.storage.store import Store
 from tests.support.requests import build_requests, target_of
 from tests.support.vague_source import BOXES, HEIGHT, WIDTH, picture, pixels, row, rows, write_drive, write_hub
@@ -280,7 +280,7 @@ def test_request_builder_shares_captions_and_pictures_between_settings(tmp_path:
     dataset, _ = ingested(write_hub(tmp_path / "source"), tmp_path / "data")
     target = target_of(
         benchmark_name="vague", dataset_fingerprint="f", model="m",
-        task_settings=tuple(cells_of(BENCHMARK, [], [])), seed=1,
+        task_settings=tuple(selected_groups(BENCHMARK, [], [])), seed=1,
     )  # fmt: skip
     requests = [request for item in dataset.samples() for request in build_requests(target, item)]
     items = 12

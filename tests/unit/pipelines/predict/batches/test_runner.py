@@ -233,7 +233,7 @@ def test_models_in_batches_run_concurrently(maia_data: str, tmp_path: Path, monk
         with open_cluster(None) as cluster:
             assert predict(context, cluster, plans, status, costs) == {}
         status.close()
-    assert {cell["done"] == cell["requests"] for cell in status.cells()} == {True}
+    assert {group["done"] == group["requests"] for group in status.rows()} == {True}
     assert {line["body"]["model"] for batch in server.batches for line in batch.lines} == {"m-1", "n-1"}
 
 

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from pipelines.benchmarks.tables import TableValue
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.sentences import dollars, doubts, verdict_of
 from pipelines.report.references import Chance, People
@@ -51,8 +51,8 @@ def test_claim_has_the_first_error_if_all_requests_failed(errors: tuple[int, int
     cell = {"benchmark": "maia", "model": "words 2", "task": "vsv"}
     number = {"requests": error + answered, "ok": answered, "error": error}
     counts = [
-        CellCount(**cell, setting="32-frames", **number, first_error="model not found"),
-        CellCount(**cell, setting="1-frame", requests=1, ok=1),
+        TaskCount(**cell, setting="32-frames", **number, first_error="model not found"),
+        TaskCount(**cell, setting="1-frame", requests=1, ok=1),
     ]
     assert verdict_of(at, counts).claim == claim
 
@@ -81,7 +81,7 @@ def test_doubts_name_what_is_missing_failed_unreadable_guessed_and_few() -> None
         metric(metric="count_invalid", value=60.0, unit="count", model="third"),
     ]
     fields = {"benchmark": "maia", "model": "m", "task": "t"}
-    count = CellCount(**fields, setting="s", requests=10, ok=8, error=2, first_error="no such model")
+    count = TaskCount(**fields, setting="s", requests=10, ok=8, error=2, first_error="no such model")
     at = standing("MAIA", ranked=(metric(n=99),), chance=Chance(0.45))
     assert doubts([at], numbers, [count], judgings) == [
         "MAIA: no judge (--judge NAME), so not measured: open answers accepted, aggregate accuracy",

@@ -38,9 +38,9 @@ def test_chance_and_setting_are_others_where_the_first_are_not_there() -> None:
         for model, value in (("m", 0.4), ("guess", 0.1))
     ]
     assert standing_of(benchmark("maia"), rows, {"guess"}).chance == Chance(0.1, "guess")
-    assert MATE.headline_cell([("img2txt", "2-shot"), ("crossmodal", "0-shot")]) == ("crossmodal", "0-shot")
-    assert MATE.headline_cell([("txt2txt", "0-shot"), ("img2txt", "1-shot")]) == ("img2txt", "1-shot")
-    assert MATE.headline_cell([]) is None
+    assert MATE.headline_group([("img2txt", "2-shot"), ("crossmodal", "0-shot")]) == ("crossmodal", "0-shot")
+    assert MATE.headline_group([("txt2txt", "0-shot"), ("img2txt", "1-shot")]) == ("img2txt", "1-shot")
+    assert MATE.headline_group([]) is None
 
 
 def test_headline_of_vflute_needs_no_scorer_and_is_compared_with_print() -> None:

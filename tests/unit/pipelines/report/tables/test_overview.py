@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.benchmarks.figures import Bars, Lines, Points, Radar, Series
 from pipelines.benchmarks.tables import Table, TableValue
-from pipelines.predict.records import CellCount
+from pipelines.predict.records import TaskCount
 from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.tables.overview import (
     counts_table,
@@ -58,14 +58,14 @@ def test_headline_has_a_block_a_task_and_one_row_for_runs_and_no_person_as_best(
 
 
 def test_counts_table_lists_requests_by_status_that_add_up() -> None:
-    count = CellCount(
+    count = TaskCount(
         benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=4, error=3, excluded=2, missing=1
     )
     table = present(counts_table(PART, [count]))
     assert table.rows[0].cells == ("vsv", "s", 10, 4, 3, 2, 1)
     assert counts_table(BenchmarkSection(name="mate", title="MATE", headline="exact_match"), [count]) is None
     with pytest.raises(ValueError, match="maia/m/vsv/s: ok, error, excluded and missing do not add up to 10"):
-        CellCount(benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=9)
+        TaskCount(benchmark="maia", model="m", task="vsv", setting="s", requests=10, ok=9)
 
 
 def test_equal_notes_are_merged() -> None:
