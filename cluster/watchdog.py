@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from cluster.errors import ClusterError
-from models.scratch import remove_held
+from models.scratch import remove_locked
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ def _watch(processes: Mapping[str, psutil.Process], stop: threading.Event) -> No
             hint = ", possibly out of memory" if code == -signal.SIGKILL else ""
             log.error("Ray's %s %s%s. Run the same command again to resume.", name, end, hint)
             kill_descendants(os.getpid())
-            remove_held()
+            remove_locked()
             _exit()
 
 

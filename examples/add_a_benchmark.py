@@ -22,10 +22,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from models import Generation, Step, user
-from pipelines import BenchmarkDefinition, Notice, Prompt, PromptInput, RawSample, Reading, Rejection, Row, Source
+from pipelines import (
+    BenchmarkDefinition,
+    Prompt,
+    PromptInput,
+    RawSample,
+    Reading,
+    Rejection,
+    Row,
+    Source,
+    SourceWarning,
+)
 
 
-def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | Notice]:
+def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read `sums.jsonl`; a row without a number as its answer is rejected with the reason."""
     for number, line in enumerate(source.read_bytes("sums.jsonl").splitlines(), start=1):
         row = json.loads(line)

@@ -20,7 +20,7 @@ from pathlib import Path
 from models.errors import ScratchError
 
 _OWNER = "owner-*.json"
-_HELD: dict[tuple[str, int], int] = {}
+_LOCKS: dict[tuple[str, int], int] = {}
 """The locked files of this process by folder and process id, which a fork changes."""
 
 
@@ -64,10 +64,10 @@ def make_scratch(parent: str = "") -> Path:
 def hold_scratch(folder: Path) -> None:
     """Make a scratch folder of this name, or join its users, until this process ends."""
     key = (str(folder), os.getpid())
-    if key in _HELD:
+    if key in _LOCKS:
         if folder.is_dir():
             return
-        os.close(_HELD.pop(key))
+        os.close(_LOCKS.pop(key))
     folder.mkdir(mode=0o700, exist_ok=True)
     name = folder / _OWNER.replace("*", f"{os.getpid()}-{secrets.token_hex(4)}")
     file = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600)
@@ -75,7 +75,7 @@ def hold_scratch(folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
     process = {"host": socket.gethostname(), "boot": boot_id(), "pid": os.getpid(), "start": process_start("self")}
     os.write(file, json.dumps(process).encode())  # after the lock: an empty file proves nothing
-    _HELD[key] = file
+    _LOCKS[key] = file
 
 
 @contextlib.contextmanager
@@ -93,13 +93,13 @@ def remove_scratch(folder: Path) -> None:
     with contextlib.suppress(OSError):
         if folder.parent == scratch_base(str(folder.parent.parent)) and any(folder.glob(_OWNER)):
             _remove(folder)
-    if (file := _HELD.pop((str(folder), os.getpid()), None)) is not None:
+    if (file := _LOCKS.pop((str(folder), os.getpid()), None)) is not None:
         os.close(file)
 
 
-def remove_held() -> None:
+def remove_locked() -> None:
     """Remove all scratch folders that this process made or joined: for one that ends at once, without its blocks."""
-    for folder, pid in [*_HELD]:
+    for folder, pid in [*_LOCKS]:
         if pid == os.getpid():
             remove_scratch(Path(folder))
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.records import MediaFile as MediaFile
     from pipelines.benchmarks.records import MediaRef as MediaRef
     from pipelines.benchmarks.records import Metric as Metric
-    from pipelines.benchmarks.records import Notice as Notice
     from pipelines.benchmarks.records import Prompt as Prompt
     from pipelines.benchmarks.records import Publication as Publication
     from pipelines.benchmarks.records import RawSample as RawSample
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.records import Row as Row
     from pipelines.benchmarks.records import Sample as Sample
     from pipelines.benchmarks.records import Source as Source
+    from pipelines.benchmarks.records import SourceWarning as SourceWarning
     from pipelines.benchmarks.results import Key as Key
     from pipelines.benchmarks.results import Results as Results
     from pipelines.benchmarks.results import with_interval as with_interval
@@ -79,7 +79,7 @@ _MODULES: Final = {
     "pipelines.benchmarks.people": "FileBaseline",
     "pipelines.benchmarks.prompt_templates": "PromptTexts",
     "pipelines.benchmarks.published": "parse_published",
-    "pipelines.benchmarks.records": "JudgeRequest MediaFile MediaRef Metric Notice Prompt Publication RawSample "
+    "pipelines.benchmarks.records": "JudgeRequest MediaFile MediaRef Metric SourceWarning Prompt Publication RawSample "
     "Reading Rejection Row Sample Source",
     "pipelines.benchmarks.results": "Key Results with_interval",
     "pipelines.errors": "DatasetError ModelUnavailableError PipelineError SourceError StoreError UsageError",

@@ -27,7 +27,7 @@ class FailedDevices:
         self._start_holder, self._stop_holder, self._count_gpus = start_holder, stop_holder, count_gpus
         self._failures: dict[Device, list[str]] = {}
         self._holders: dict[str, Any] = {}
-        self._held: dict[str, tuple[Device, ...]] = {}
+        self._reserved: dict[str, tuple[Device, ...]] = {}
         self._holders_started: Counter[str] = Counter()
 
     def record_device_failure(self, node: str, gpus: Sequence[str], unit: str) -> None:
@@ -53,25 +53,25 @@ class FailedDevices:
         self._holders[name] = self._start_holder(node, len(gpus), name)
         return True
 
-    def record_held(self, name: str, node: str, gpus: Sequence[str]) -> None:
+    def record_reserved(self, name: str, node: str, gpus: Sequence[str]) -> None:
         """Record which GPUs a holder got; when they are the failed ones, those that got others end."""
-        self._held[name] = tuple((node, gpu) for gpu in gpus)
-        if any(map(self._is_bad, self._held[name])):
+        self._reserved[name] = tuple((node, gpu) for gpu in gpus)
+        if any(map(self._is_bad, self._reserved[name])):
             self._holders_started[node] = 0
-            self.release_spare()
+            self.release_idle()
 
-    def release_spare(self) -> None:
+    def release_idle(self) -> None:
         """End the holders of GPUs that are not, or no longer, to be avoided."""
-        for name, devices in list(self._held.items()):
+        for name, devices in list(self._reserved.items()):
             if not any(map(self._is_bad, devices)):
-                del self._held[name]
+                del self._reserved[name]
                 self._stop_holder(self._holders.pop(name))
 
     def excuse(self, unit: str) -> None:
         """Forget failures at a unit: one of its requests is their cause."""
         for failures in self._failures.values():
             failures[:] = [failed for failed in failures if failed != unit]
-        self.release_spare()
+        self.release_idle()
 
     def _is_bad(self, device: Device) -> bool:
         return len(self._failures.get(device, ())) >= MAX_FAILURES

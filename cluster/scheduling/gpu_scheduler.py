@@ -51,7 +51,7 @@ class GpuScheduler:
     """Number of free GPUs -> heap of the nodes with that many, and of some outdated ones."""
     _waiting: list[ModelWorkload] = field(init=False)
     _replicas: dict[str, int] = field(init=False)  # model -> replicas that it should get
-    _held: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
+    _allocated: dict[str, list[tuple[int, int]]] = field(init=False, default_factory=dict)
     """Running model -> (node, GPUs) of each replica."""
 
     def __post_init__(self) -> None:
@@ -76,11 +76,11 @@ class GpuScheduler:
         if not self.has_waiting:
             for work in started:
                 self._grow(work)
-        return [(work.name, max(1, len(self._held[work.name]))) for work in started]
+        return [(work.name, max(1, len(self._allocated[work.name]))) for work in started]
 
     def end(self, name: str) -> None:
         """Free the GPUs of a model."""
-        for node, gpus in self._held.pop(name, ()):
+        for node, gpus in self._allocated.pop(name, ()):
             self._add_free_gpus(node, gpus)
 
     def postpone(self, name: str) -> None:
@@ -92,17 +92,17 @@ class GpuScheduler:
         """Whether a model waits for GPUs."""
         return any(map(self.needs, self._waiting))
 
-    def spare(self) -> tuple[tuple[int, int], ...]:
+    def idle(self) -> tuple[tuple[int, int], ...]:
         """Return GPUs and free GPUs of each node that has some, if no model waits for any."""
         if self.has_waiting:
             return ()
         return tuple((gpus, free) for gpus, free in zip(self.nodes, self._free, strict=True) if free)
 
     def lend(self, name: str) -> None:
-        """Give the spare GPUs, if any, to work that is no model of the schedule, until `end` is called."""
-        if self.spare():
-            self._held[name] = [(node, gpus) for node, gpus in enumerate(self._free) if gpus]
-            for node, gpus in self._held[name]:
+        """Give the idle GPUs, if any, to work that is no model of the schedule, until `end` is called."""
+        if self.idle():
+            self._allocated[name] = [(node, gpus) for node, gpus in enumerate(self._free) if gpus]
+            for node, gpus in self._allocated[name]:
                 self._add_free_gpus(node, -gpus)
 
     def node_sizes_of(self, name: str) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ class GpuScheduler:
 
     def nodes_of(self, name: str) -> list[int]:
         """Return the node of each replica of a running model, as its index in `nodes`."""
-        return [node for node, _ in self._held[name]]
+        return [node for node, _ in self._allocated[name]]
 
     def needs(self, work: ModelWorkload) -> bool:
         """Return whether a model needs GPUs of these nodes; if no node is large enough, its start reports that."""
@@ -119,29 +119,29 @@ class GpuScheduler:
 
     def _start(self, work: ModelWorkload) -> bool:
         if not self.needs(work):
-            if sum(not held for held in self._held.values()) >= MAX_ENDPOINT_MODELS:
+            if sum(not allocated for allocated in self._allocated.values()) >= MAX_ENDPOINT_MODELS:
                 return False
-            self._held[work.name] = []
+            self._allocated[work.name] = []
             return True
-        if not self.together and any(self._held.values()):
+        if not self.together and any(self._allocated.values()):
             return False
         target = self._replicas[work.name]
         if self._free_gpus < work.gpus * target and self._is_busy:
             return False
-        held: list[tuple[int, int]] = []
-        while len(held) < target and self._take(work.gpus, held):
+        allocated: list[tuple[int, int]] = []
+        while len(allocated) < target and self._take(work.gpus, allocated):
             pass
-        if len(held) < target and (not held or self._is_busy):
-            for node, gpus in held:
+        if len(allocated) < target and (not allocated or self._is_busy):
+            for node, gpus in allocated:
                 self._add_free_gpus(node, gpus)
             return False
-        self._held[work.name] = held
+        self._allocated[work.name] = allocated
         return True
 
     @property
     def _is_busy(self) -> bool:
         """Whether a running model holds GPUs, so that more will be free later."""
-        return any(self._held.values())
+        return any(self._allocated.values())
 
     def _target_replicas(self, work: ModelWorkload, target_s: float) -> int:
         """Return the fewest replicas that end a model within a target, as far as they pay."""
@@ -160,7 +160,7 @@ class GpuScheduler:
         return max(1, min(max_replicas, math.ceil(work.seconds / (target_s - work.load_s))))
 
     def _grow(self, work: ModelWorkload) -> None:
-        assigned = self._held[work.name]
+        assigned = self._allocated[work.name]
         max_replicas = min(work.max_replicas, len(work.units))
         while (
             self.needs(work)
@@ -231,24 +231,24 @@ def choose_schedule(workloads: Sequence[ModelWorkload], nodes: Sequence[int]) ->
 
 
 SHUTDOWN_S = 30.0  # longest wait for running models when the sweep ends early: they end with their next commit
-Beside = Callable[[Sequence[tuple[int, int]], threading.Event, threading.Event], None]
-"""Work beside the models on spare GPUs, as `GpuScheduler.spare`. Of two events the first asks it to end, for a model
+ConcurrentWork = Callable[[Sequence[tuple[int, int]], threading.Event, threading.Event], None]
+"""Work on the idle GPUs of `GpuScheduler.idle` while models run. Of two events the first asks it to end, for a model
 waits for them or none runs any more; the second tells it to."""
-_BESIDE = "beside the models"
+_CONCURRENT = "beside the models"
 
 
 def run_concurrently(
-    scheduler: GpuScheduler, run: Callable[[str, int, threading.Event], None], beside: Beside | None = None
+    scheduler: GpuScheduler, run: Callable[[str, int, threading.Event], None], concurrent: ConcurrentWork | None = None
 ) -> None:
     """Run all models of a scheduler, each in a thread, and return when all have ended.
 
     `run` gets a model's name, its replicas and an event, and must end soon after the event is set. A model whose `run`
     raises PostponedError is run again, after those that wait. Any other first exception is raised; no model starts
-    after it, and running ones are stopped. `beside` runs once at a time while models run: at first, and again when
-    one has ended or other GPUs are spare.
+    after it, and running ones are stopped. `concurrent` runs once at a time while models run: at first, and again when
+    one has ended or other GPUs are idle.
     """
     stop, running = threading.Event(), dict[Future[None], str]()
-    leave, seen, ended = threading.Event(), (-1, scheduler.spare()), 0
+    leave, seen, ended = threading.Event(), (-1, scheduler.idle()), 0
     try:
         while True:
             for name, replicas in scheduler.begin():
@@ -256,19 +256,19 @@ def run_concurrently(
                 running[run_in_thread(name, run, name, replicas, stop)] = name
             if not running:
                 return
-            if _BESIDE in running.values():
+            if _CONCURRENT in running.values():
                 if len(running) == 1 or (scheduler.has_waiting and seen[1]):
                     leave.set()
-            elif beside and seen != (ended, spare := scheduler.spare()):
-                leave, seen = threading.Event(), (ended, spare)
-                scheduler.lend(_BESIDE)
-                running[run_in_thread(_BESIDE, beside, spare, leave, stop)] = _BESIDE
+            elif concurrent and seen != (ended, idle := scheduler.idle()):
+                leave, seen = threading.Event(), (ended, idle)
+                scheduler.lend(_CONCURRENT)
+                running[run_in_thread(_CONCURRENT, concurrent, idle, leave, stop)] = _CONCURRENT
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 name = running.pop(future)
                 scheduler.end(name)
                 try:
                     future.result()
-                    ended += name != _BESIDE
+                    ended += name != _CONCURRENT
                 except PostponedError as error:
                     log.warning("model %r is tried again after the others: %s", name, error)
                     scheduler.postpone(name)

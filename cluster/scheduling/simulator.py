@@ -125,11 +125,11 @@ class _Sweep:
         node = self.nodes[index]
         node.generation += 1  # cancels its events
         if not node.replicas:  # the autoscaler removed the idle node when it was last used
-            self.result.held_gpu_s += (node.used - node.since) * self.gpus[index]
+            self.result.paid_gpu_s += (node.used - node.since) * self.gpus[index]
             node.requested = node.up = False
             return
         self.result.lost_nodes += 1
-        self.result.held_gpu_s += (now - node.since) * self.gpus[index]
+        self.result.paid_gpu_s += (now - node.since) * self.gpus[index]
         for replica in node.replicas:
             if replica.unit is not None:
                 self.queues[replica.work.name].appendleft(replica.unit)
@@ -158,8 +158,8 @@ def simulate(scheduler: GpuScheduler, fleet: Fleet) -> SimulationResult:
         else:
             sweep.ready(replica, now)
     result = sweep.result
-    result.held_gpu_s += math.fsum(
+    result.paid_gpu_s += math.fsum(
         (node.used - node.since) * gpus for node, gpus in zip(sweep.nodes, sweep.gpus, strict=True) if node.requested
     )
-    result.price_usd = result.held_gpu_s / 3600 * fleet.gpu_hour_usd
+    result.price_usd = result.paid_gpu_s / 3600 * fleet.gpu_hour_usd
     return result

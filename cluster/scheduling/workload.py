@@ -58,7 +58,7 @@ class SimulationResult:
 
     makespan_s: float = 0.0
     busy_gpu_s: float = 0.0  # GPUs x seconds spent on committed units
-    held_gpu_s: float = 0.0  # GPUs x seconds that nodes were paid for, from their first use to their last
+    paid_gpu_s: float = 0.0  # GPUs x seconds that nodes were paid for, from their first use to their last
     loads: dict[str, int] = field(default_factory=dict)
     lost_nodes: int = 0
     redone_s: float = 0.0  # replica seconds of units that were lost with their node and repeated
@@ -69,7 +69,7 @@ class SimulationResult:
 
     def utilisation(self) -> float:
         """Return the share of the paid GPU time that computed."""
-        return self.busy_gpu_s / self.held_gpu_s if self.held_gpu_s else 0.0
+        return self.busy_gpu_s / self.paid_gpu_s if self.paid_gpu_s else 0.0
 
 
 def lower_bound(workloads: Sequence[ModelWorkload], fleet: Fleet) -> float:

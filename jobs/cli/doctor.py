@@ -33,7 +33,7 @@ def doctor(
 
     if eyes:
         refuse({"models": models, "data": data, "out": out, "address": address}, "--eyes checks nothing else")
-        return _show_eyes(eyes, models_file or [], as_json=json)
+        return _show_vision_probe(eyes, models_file or [], as_json=json)
     words = names(models)
     known = add_direct_models(words, load_models(models_file or []))
     chosen = select_models(map(direct_name, words), known) if words else known
@@ -49,9 +49,9 @@ def doctor(
     return 0 if ok(results) else 3
 
 
-def _show_eyes(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
-    from jobs.eyes.run import HEADS, look, rows
+def _show_vision_probe(name: str, models_files: Sequence[Path], *, as_json: bool) -> int:
     from jobs.shared.model_checks import checked_model
+    from jobs.vision_probe.run import HEADS, look, rows
 
     name, spec = checked_model(name, models_files)
     with results_only_on_stdout():

@@ -218,7 +218,7 @@ def schedule(workloads: Sequence[ModelWorkload], fleet: Fleet, cost_limit: float
     return {
         "hours": round(result.makespan_s / 3600, 3),
         "bound_hours": round(lower_bound(placed, fleet) / 3600, 3),
-        "gpu_hours": round(result.held_gpu_s / 3600, 2),
+        "gpu_hours": round(result.paid_gpu_s / 3600, 2),
         "price_usd": round(result.price_usd, 2),
         "gpu_hour_usd": fleet.gpu_hour_usd,
         "unplaced": [work.name for work in workloads if work.gpus and work.units and work not in placed],

@@ -14,7 +14,7 @@ from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
 from pipelines.flags import Argument, Flag
 
-_TWIN_HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
+_GAP_HEADS: Final = ("model", "task", "setting", "published", "twin", "gap", "95%", "n", "paired", "reading")
 _MAX_ROWS = 10_000  # of a sample table
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 
@@ -63,7 +63,7 @@ def generate(
             _sample_table(Path(out), 20 if examples is None else examples, seed, as_json=json)
         elif like is not None:
             refuse({"objects": objects}, "the scenes of --like say how many objects there are")
-            _twin(Path(out), like, examples, seed, processes, as_json=json)
+            _counterpart(Path(out), like, examples, seed, processes, as_json=json)
         else:
             _scenes(Path(out), "3-10" if objects is None else objects, examples, seed, processes, as_json=json)
     except OSError as error:
@@ -91,8 +91,8 @@ def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
     print_result(as_json, result, f"{rows} rows, {pictures} pictures -> {out}")
 
 
-def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *, as_json: bool) -> None:
-    from jobs.generate.twin import generate_twin
+def _counterpart(out: Path, like: str, examples: int | None, seed: int, workers: int, *, as_json: bool) -> None:
+    from jobs.generate.twin import generate_counterpart
     from pipelines.ingest.dataset import Dataset
     from pipelines.storage.store import Store
 
@@ -100,7 +100,7 @@ def _twin(out: Path, like: str, examples: int | None, seed: int, workers: int, *
         raise UsageError(f"examples: 1 or more (got {examples})")
     dataset = Dataset.open(Store(like), "mate")
     samples = islice(dataset.samples(), examples)
-    summary = generate_twin(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)
+    summary = generate_counterpart(out, samples, dataset.manifest.dataset_fingerprint, seed, workers)
     text = (
         f"{summary.scenes} scenes, {sum(summary.rows.values())} rows -> {out}; as many linking attributes in "
         f"{summary.equal_links}, the same wording in {summary.equal_wording}"
@@ -126,13 +126,13 @@ def twin(
     json: Json = False,
 ) -> None:
     """Measure the gap between published scenes and fresh ones of equal parameters, and write it into the report."""
-    from jobs.generate.twin_gap import MEANING, measure_twin, save_twin
+    from jobs.generate.twin_gap import MEANING, measure_gap, save_gap
     from jobs.shared.spec_builder import report_spec
     from pipelines.storage.store import Store
     from pipelines.sweep.run import report_again
 
-    record = measure_twin(Store(out), Store(fresh))
-    save_twin(Store(out), record)
+    record = measure_gap(Store(out), Store(fresh))
+    save_gap(Store(out), record)
     report_again(report_spec(RunOptions(out=out)))
     rows = [
         [
@@ -142,4 +142,4 @@ def twin(
         for row in record.gaps
     ]
     result = {**asdict(record), "gaps": [{**asdict(row), "reading": row.reading} for row in record.gaps]}
-    print_result(json, result, table(_TWIN_HEADS, rows), *MEANING)
+    print_result(json, result, table(_GAP_HEADS, rows), *MEANING)

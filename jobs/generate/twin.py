@@ -91,7 +91,7 @@ def _shots(row: Mapping[str, Any]) -> tuple[Question, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwinPlan(Plan):
+class CounterpartPlan(Plan):
     """The parameters of a twin, as every row records them."""
 
     twin_of: str  # fingerprint of the data
@@ -103,7 +103,7 @@ class TwinPlan(Plan):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwinSummary:
+class CounterpartSummary:
     """The contents of a twin."""
 
     out: Path
@@ -113,12 +113,14 @@ class TwinSummary:
     equal_wording: int  # scenes whose prompts have the same words
 
 
-def generate_twin(out: Path, samples: Iterable[Sample], fingerprint: str, seed: int, workers: int = 1) -> TwinSummary:
+def generate_counterpart(
+    out: Path, samples: Iterable[Sample], fingerprint: str, seed: int, workers: int = 1
+) -> CounterpartSummary:
     """Write a twin of ingested scenes, as `generate.generate` writes a data set; its errors."""
     parameters = [Parameters.of(sample) for sample in samples]
     shots = {SETTINGS.index(setting) for each in parameters for _, setting in each.settings if setting != COT}
     has_steps = any(setting == COT for each in parameters for _, setting in each.settings)
-    plan = TwinPlan(
+    plan = CounterpartPlan(
         counts=tuple(sorted({each.objects for each in parameters})),
         examples=len(parameters),
         seed=seed,
@@ -132,9 +134,9 @@ def generate_twin(out: Path, samples: Iterable[Sample], fingerprint: str, seed: 
     plan.check()
     check_place(out, workers)
     with Processes(min(workers, len(parameters))) as processes:
-        examples = list(processes.map(partial(draw_twin, plan), parameters))
+        examples = list(processes.map(partial(draw_counterpart, plan), parameters))
         rows = store_examples(out, plan, examples, processes)
-    return TwinSummary(
+    return CounterpartSummary(
         out=out,
         scenes=len(parameters),
         rows=rows,
@@ -143,7 +145,7 @@ def generate_twin(out: Path, samples: Iterable[Sample], fingerprint: str, seed: 
     )
 
 
-def draw_twin(plan: Plan, parameters: Parameters) -> Example:
+def draw_counterpart(plan: Plan, parameters: Parameters) -> Example:
     """Draw one scene with its questions; UsageError where no scene allows a pair of attributes."""
     first = int(stable_id({"twin": parameters.example_id})[:9], 16) * _ATTEMPTS
     fallback: Example | None = None

@@ -53,7 +53,7 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwinRecord:
+class GapRecord:
     """What `twin` measured."""
 
     fingerprint: str  # of the published data: another one makes the record obsolete
@@ -62,34 +62,34 @@ class TwinRecord:
     """Parameter -> scenes or questions in which it is equal, and of how many."""
 
 
-def measure_twin(out: Store, twin: Store) -> TwinRecord:
+def measure_gap(out: Store, other: Store) -> GapRecord:
     """Return the gap in exact match of each model that both outputs have, in each task and setting.
 
     Raises UsageError where an output has no MATE, the second the same or no generated scenes, or they share no answers.
     """
-    published, fresh = (_entries(store) for store in (out, twin))
+    published, fresh = (_entries(store) for store in (out, other))
     fingerprint, fresh_fingerprint = (
         next(iter(side.values())).prompts.dataset_fingerprint for side in (published, fresh)
     )
     if fingerprint == fresh_fingerprint:
-        raise UsageError(f"{twin.uri} asks about the scenes of {out.uri}; name a run on their twin second")
+        raise UsageError(f"{other.uri} asks about the scenes of {out.uri}; name a run on their twin second")
     gaps: list[Gap] = []
     shared: Mapping[str, tuple[int, int]] = {}
     for model in (model for model in published if model in fresh and not is_person(model)):
-        old, new = ScoredEntry.read(out, published[model]), ScoredEntry.read(twin, fresh[model])
+        old, new = ScoredEntry.read(out, published[model]), ScoredEntry.read(other, fresh[model])
         if not all(map(is_generated_sample, new.samples.values())):
             raise UsageError(
-                f"{twin.uri}: its scenes are not generated; make a twin with `vlmsweep generate mate --like DATA --out "
-                "DIR`, ingest and run it, and name that output second"
+                f"{other.uri}: its scenes are not generated; make a twin with `vlmsweep generate mate --like DATA "
+                "--out DIR`, ingest and run it, and name that output second"
             )
         shared = shared or shared_parameters(old.samples, new.samples)
         gaps += _gaps(model, _answers(old.frame), _answers(new.frame))
     if not gaps:
         raise UsageError(
-            f"{out.uri} and {twin.uri} share no model with answers in one task and setting; run both with the same "
+            f"{out.uri} and {other.uri} share no model with answers in one task and setting; run both with the same "
             "models and settings, then `vlmsweep twin` again"
         )
-    return TwinRecord(fingerprint=fingerprint, gaps=tuple(gaps), shared=shared)
+    return GapRecord(fingerprint=fingerprint, gaps=tuple(gaps), shared=shared)
 
 
 def _entries(out: Store) -> dict[str, ManifestEntry]:
@@ -104,15 +104,15 @@ def _answers(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(right=right_answers(rows)).dropna(subset="right")
 
 
-def _gaps(model: str, published: pd.DataFrame, twin: pd.DataFrame) -> Iterator[Gap]:
+def _gaps(model: str, published: pd.DataFrame, counterpart: pd.DataFrame) -> Iterator[Gap]:
     """Yield the gap of each task, and of the means over two, in each setting that both have."""
     definition = benchmark(_BENCHMARK)
     tasks = {**{task: (task,) for task in definition.tasks}, **definition.derived_tasks}
     settings = dict.fromkeys(setting for task_settings in definition.tasks.values() for setting in task_settings)
-    is_paired = bool({*published["sample_id"]} & {*twin["sample_id"]})
+    is_paired = bool({*published["sample_id"]} & {*counterpart["sample_id"]})
     sides = [
         {(str(task), str(setting)): rows for (task, setting), rows in frame.groupby(["task", "setting"])}
-        for frame in (published, twin)
+        for frame in (published, counterpart)
     ]
     for (task, parts), setting in product(tasks.items(), settings):
         groups = [(part, setting) for part in parts]
@@ -134,7 +134,9 @@ def _gap(model: str, group: tuple[str, str], frames: list[list[pd.DataFrame]], *
         for pair in frames
         for frame, weight in zip(pair, (-1, 1), strict=True)
     ]
-    published, twin = (float(np.mean([frame["right"].mean() for frame in side])) for side in zip(*frames, strict=True))
+    published, counterpart = (
+        float(np.mean([frame["right"].mean() for frame in side])) for side in zip(*frames, strict=True)
+    )
     if (ends := interval(terms, DIFFERENCE)) is not None:
         yield Gap(
             model=model,
@@ -142,8 +144,8 @@ def _gap(model: str, group: tuple[str, str], frames: list[list[pd.DataFrame]], *
             setting=group[1],
             n=sum(len(frame) for _, frame in frames),
             published=published,
-            twin=twin,
-            gap=twin - published,
+            twin=counterpart,
+            gap=counterpart - published,
             ci_low=ends.low,
             ci_high=ends.high,
             is_paired=is_paired,
@@ -156,7 +158,7 @@ def _term(frame: pd.DataFrame, weight: float, prefix: str) -> Term:
     return Term(np.stack([right, np.ones(len(right))], axis=1), clusters, weight=weight)
 
 
-def save_twin(out: Store, record: TwinRecord) -> None:
+def save_gap(out: Store, record: GapRecord) -> None:
     """Write the record of an output, which its reports show from then on."""
     out.put(PATH, dump_checked(asdict(record)))
 
@@ -167,7 +169,7 @@ def twin_section(inputs: ReportInputs) -> tuple[Section, ...]:
     if _BENCHMARK not in inputs.benchmarks:
         return ()
     try:
-        record = read_record(TwinRecord, load_checked(out.get(PATH)))
+        record = read_record(GapRecord, load_checked(out.get(PATH)))
     except FileNotFoundError:
         return ()
     except MalformedError as error:

@@ -86,8 +86,8 @@ def _chance_rows(
     for row in rows:
         if row.origin == "measured" and row.value is not None:
             sign = -1 if row.board[1] in benchmark(row.board[0]).lower_is_better else 1
-            held = best.setdefault(row.board, row)
-            if sign * (row.value - (held.value or 0.0)) > 0:
+            top = best.setdefault(row.board, row)
+            if sign * (row.value - (top.value or 0.0)) > 0:
                 best[row.board] = row
     by_model = {
         name: References(benchmark(name), [number for number in numbers if number.benchmark == name], run.baselines)

@@ -1,4 +1,4 @@
-"""`vlmsweep nightly`: run what changed since the last night and compare with it."""
+"""`vlmsweep nightly`: run what changed since the last run and compare with it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def nightly(options: NightlyOptions) -> int:
     from jobs.nightly.budget import Budget
     from jobs.nightly.history import PAGE, History
     from jobs.nightly.judge_drift import planned_questions
-    from jobs.nightly.run import planned_pairs, run_night
+    from jobs.nightly.run import planned_pairs, run_nightly
     from pipelines.decisions.gate import EXIT_CODES, gate
     from pipelines.decisions.policy import read_policy
     from pipelines.storage.store import Store
@@ -79,7 +79,7 @@ def nightly(options: NightlyOptions) -> int:
         refuse({"baseline": options.baseline}, "is what lines of --policy compare with; give both, or neither")
     policy = (
         read_policy(options.policy) if options.policy else None
-    )  # before the night, which an unusable one would waste
+    )  # before the run, which an unusable policy would waste
     history = History(options.history or f"{specs[0].out.rstrip('/')}/history")
     budget = Budget(usd=options.budget_usd, hours=options.budget_hours, gpu_hour_usd=options.gpu_hour_usd)
     if options.dry_run:
@@ -87,20 +87,20 @@ def nightly(options: NightlyOptions) -> int:
         _show_due(planned, planned_questions(specs[0]), as_json=options.json)
         return 0
     with Progress(quiet=options.json) as progress, results_only_on_stdout():
-        night = run_night(specs, history, budget=budget, refresh_days=options.refresh_days, progress=progress)
+        result = run_nightly(specs, history, budget=budget, refresh_days=options.refresh_days, progress=progress)
     decision = None
     try:
-        if policy is not None and not night.all_failed:
+        if policy is not None and not result.all_failed:
             decision = gate(Store(specs[0].out), policy, Store(options.baseline) if options.baseline else None)
-    finally:  # a policy about what was not measured ends the command, after a night that has run
-        _show_night(night, decision, options.summary, as_json=options.json)
+    finally:  # a policy about unmeasured metrics ends the command after a complete run
+        _show_result(result, decision, options.summary, as_json=options.json)
     if not options.json:
         print_line(f"History: {history.store.uri}/{PAGE}")
-    if night.all_failed:
+    if result.all_failed:
         raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
     if decision is not None:
-        return EXIT_CODES[decision.decision] or int(bool(night.pairs_in("failed") or night.over_budget))
-    return 1 if night.has_alarm else 0
+        return EXIT_CODES[decision.decision] or int(bool(result.pairs_in("failed") or result.over_budget))
+    return 1 if result.has_alarm else 0
 
 
 def _specs(options: NightlyOptions) -> list[RunSpec]:
@@ -134,15 +134,15 @@ def _specs(options: NightlyOptions) -> list[RunSpec]:
     return [replace(spec, models=models), text_spec]
 
 
-def _show_night(night: NightlyResult, decision: GateResult | None, summary: Path | None, *, as_json: bool) -> None:
+def _show_result(result: NightlyResult, decision: GateResult | None, summary: Path | None, *, as_json: bool) -> None:
     if summary is not None:
-        _write(summary, night.summary)
-    for warning in night.warnings:
+        _write(summary, result.summary)
+    for warning in result.warnings:
         logging.getLogger("vlmsweep").warning("%s", warning)
     if as_json:
-        print_json({**_to_json(night), **({"decision": decision.decision} if decision else {})})
+        print_json({**_to_json(result), **({"decision": decision.decision} if decision else {})})
         return
-    print_line(night.summary.rstrip())
+    print_line(result.summary.rstrip())
     if decision:
         from jobs.shared.render import show_gate
 
@@ -177,17 +177,17 @@ def _planned_json(pair: PlannedPair) -> dict[str, Any]:
     return {**fields, "seconds": pair.estimate.seconds, "usd": pair.estimate.usd, "waits": pair.is_waiting}
 
 
-def _to_json(night: NightlyResult) -> dict[str, Any]:
+def _to_json(result: NightlyResult) -> dict[str, Any]:
     return {
-        "night": night.name,
-        "alarms": night.has_alarm,
-        "cost_usd": round(night.cost_usd, 6),
-        "pairs": [{**asdict(pair), "parts": dict(pair.parts)} for pair in night.pairs],
-        "report": night.report,
-        "changes": [_change(change) for change in night.comparison.changes],
-        "unconfirmed": [_change(change) for change in night.comparison.unconfirmed],
-        "judge": [asdict(drift) for drift in night.drifts],
-        "gone": [{**asdict(metric), "whole": metric.whole} for metric in night.gone],
+        "night": result.name,
+        "alarms": result.has_alarm,
+        "cost_usd": round(result.cost_usd, 6),
+        "pairs": [{**asdict(pair), "parts": dict(pair.parts)} for pair in result.pairs],
+        "report": result.report,
+        "changes": [_change(change) for change in result.comparison.changes],
+        "unconfirmed": [_change(change) for change in result.comparison.unconfirmed],
+        "judge": [asdict(drift) for drift in result.drifts],
+        "gone": [{**asdict(metric), "whole": metric.whole} for metric in result.gone],
     }
 
 

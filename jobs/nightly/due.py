@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from jobs.nightly.fingerprints import changed_parts, pair_fingerprint_parts
-from jobs.nightly.history import History, Pair, night_time
+from jobs.nightly.history import History, Pair, run_time
 from jobs.nightly.records import PairStatus
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.requests import model_targets
@@ -49,9 +49,9 @@ def _reason(before: Pair | None, status: PairStatus, oldest: datetime | None) ->
 
 
 def _age(before: Pair, oldest: datetime | None) -> str:
-    if oldest is None or not before.measured or night_time(before.measured) > oldest:
+    if oldest is None or not before.measured or run_time(before.measured) > oldest:
         return ""
-    return f"not measured since {night_time(before.measured):%Y-%m-%d}"
+    return f"not measured since {run_time(before.measured):%Y-%m-%d}"
 
 
 def run_order(due: Iterable[PairStatus]) -> list[PairStatus]:

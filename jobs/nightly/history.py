@@ -78,12 +78,12 @@ class Pair:
 PAIRS = schema_of(Pair, {"parts": pa.map_(pa.string(), pa.string())})
 
 
-def night_name(now: datetime) -> str:
+def run_name(now: datetime) -> str:
     """Return the name of the night that starts now (UTC)."""
     return now.strftime(_NIGHT)
 
 
-def night_time(name: str) -> datetime:
+def run_time(name: str) -> datetime:
     """Return when a night started."""
     return datetime.strptime(name, _NIGHT).replace(tzinfo=UTC)
 

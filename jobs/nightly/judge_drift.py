@@ -147,14 +147,18 @@ def measure_drift(
 
     current = set[str]()
     with run_lock(to) as token:
-        elsewhere = replace(context, out=to, lock_token=token)
+        drift_context = replace(context, out=to, lock_token=token)
         entries = [entry for benchmark_entries in judged_entries(context.spec).values() for entry in benchmark_entries]
         judge = JudgeReplies(name=name, spec=spec)
         pools = {(entry.benchmark, entry.model): [*_judged_rows(context, entry, judge)] for entry in entries}
         current |= {question for pool in pools.values() for _, question, _ in pool}
         chosen = {key: _least_asked(pool, counts, night, context.spec.judge_checks) for key, pool in pools.items()}
         replies, _ = judge_rounds(
-            elsewhere, {name: spec}, entries, run, lambda _, e, __: (row for row, *_ in chosen[e.benchmark, e.model])
+            drift_context,
+            {name: spec},
+            entries,
+            run,
+            lambda _, e, __: (row for row, *_ in chosen[e.benchmark, e.model]),
         )
         for entry in entries:
             scoring = scoring_context(entry, to)

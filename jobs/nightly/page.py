@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from jobs.nightly.history import History, Pair, night_time
+from jobs.nightly.history import History, Pair, run_time
 from jobs.nightly.regressions import Change
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
@@ -184,4 +184,4 @@ def _spark(values: Sequence[Measurement], nights: Sequence[str], marked: set[str
 
 
 def _day(night: str) -> str:
-    return f"{night_time(night):%Y-%m-%d}"
+    return f"{run_time(night):%Y-%m-%d}"

@@ -153,7 +153,7 @@ class MetricPair:
     since: str
 
 
-def compare_nights(
+def compare_runs(
     night: str,
     now: Items,
     levels: Sequence[Level],

@@ -13,14 +13,14 @@ from cluster.lazy import open_cluster
 from jobs.nightly.budget import Budget, PlannedPair, plan_due
 from jobs.nightly.cost import Usage, cost, token_difference, usage
 from jobs.nightly.due import due_pairs
-from jobs.nightly.history import PAGE, History, Pair, night_name
+from jobs.nightly.history import PAGE, History, Pair, run_name
 from jobs.nightly.items import Items, ItemScores, ScoreKey
 from jobs.nightly.joint import JointOutput
 from jobs.nightly.judge_drift import judged_entries, measure_drift
 from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
 from jobs.nightly.page import PAGE_MARK, history_page
 from jobs.nightly.records import NightlyResult, PairStatus
-from jobs.nightly.regressions import compare_nights
+from jobs.nightly.regressions import compare_runs
 from jobs.nightly.summary import row_notes, summary
 from models.errors import ModelError
 from pipelines.errors import (
@@ -72,7 +72,7 @@ def _statuses(
     return specs, statuses, [*dict.fromkeys([*missing, *(warning for part in pinned for warning in part.warnings)])]
 
 
-def run_night(
+def run_nightly(
     specs: Specs,
     history: History,
     *,
@@ -90,13 +90,13 @@ def run_night(
     history.store.check_writable()
     check_human(specs[0].human, Store(specs[0].data))
     start = clock()
-    result = NightlyResult(name=night_name(start))
+    result = NightlyResult(name=run_name(start))
     with run_lock(history.store, flag="--history"):  # two concurrent nights would each miss the other's result
         specs, statuses, warnings = _statuses(specs, history, refresh_days, start)
         result.warnings += warnings
         due = [status for status in statuses if status.why]
         with open_cluster(specs[0].address) if due or specs[0].human else nullcontext():
-            night = _Night(specs, history, budget or Budget(), result, progress or NullProgress())
+            night = _NightlyRun(specs, history, budget or Budget(), result, progress or NullProgress())
             night.check_judge()
             night.run(statuses, due)
             night.compare(statuses)
@@ -117,7 +117,7 @@ def planned_pairs(
     return [*planned, *(PlannedPair(status) for status in statuses if not status.why)]
 
 
-class _Night:
+class _NightlyRun:
     """One night while it runs."""
 
     def __init__(
@@ -223,7 +223,7 @@ class _Night:
         bases = {(s.model, s.benchmark): s.basis for s in statuses if (s.model, s.benchmark) in ran}
         levels = history.levels()
         pairs = metric_pairs(night, statuses, history, {level.pair: level.basis for level in levels})
-        night.comparison = compare_nights(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
+        night.comparison = compare_runs(night.name, self._items, levels, self._items_of, bases=bases, metrics=pairs)
         night.gone = list(gone_metrics(night, statuses, history))
         since = max((status.before.measured for status in statuses if status.before), default="")
         drifts = [drift.change(since) for drift in night.drifts if drift.is_alarm]

@@ -17,7 +17,7 @@ from pipelines.errors import ModelUnavailableError, UsageError
 
 _log = logging.getLogger(__name__)
 
-Place: TypeAlias = Literal["here", "cluster", "elsewhere", "plan"]
+Place: TypeAlias = Literal["here", "cluster", "remote", "plan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +26,7 @@ class ModelChecks:
 
     place: Place
     """`here`: this machine, whose packages count; `cluster`: its workers, whose packages are not known, with files and
-    keys of this machine; `elsewhere`: nothing of this machine counts; `plan`: nothing runs, keys and packages do not
+    keys of this machine; `remote`: nothing of this machine counts; `plan`: nothing runs, keys and packages do not
     count."""
     cost_limit: bool = False  # endpoints must have a price
 
@@ -119,7 +119,7 @@ def unable_reason(spec: ModelSpec, checks: ModelChecks) -> str:
             return reason
     if checks.cost_limit and spec.is_endpoint and spec.price is None:
         return "--cost-limit needs its price: set `price` in its entry of the models file"
-    return "" if checks.place == "elsewhere" else _missing_files(spec, is_planned=checks.place == "plan")
+    return "" if checks.place == "remote" else _missing_files(spec, is_planned=checks.place == "plan")
 
 
 def _reason_in_group(spec: ModelSpec, checks: ModelChecks) -> str:

@@ -193,7 +193,7 @@ def _read_config(ctx: typer.Context, path: Path, kinds: Mapping[str, str]) -> di
             given = _as_flag(setting, multiple=parameter.multiple or parameter.nargs == -1)
         except ValueError as error:
             raise UsageError(f"--config {path}: {key}: {error}") from error
-        settings[name] = _beside(path.absolute().parent, kinds[name], given)
+        settings[name] = _relative_to(path.absolute().parent, kinds[name], given)
     return settings
 
 
@@ -212,10 +212,10 @@ def _as_flag(value: Any, *, multiple: bool) -> Any:
     return [str(item) for item in values] if multiple else ",".join(str(item) for item in values)
 
 
-def _beside(folder: Path, kind: str, value: Any) -> Any:
+def _relative_to(folder: Path, kind: str, value: Any) -> Any:
     """Return a value of a configuration file, its relative paths made absolute: they begin in the file's folder."""
     if isinstance(value, list):
-        return [_beside(folder, kind, item) for item in value]
+        return [_relative_to(folder, kind, item) for item in value]
     if not isinstance(value, str):
         return value
     if kind == "location":

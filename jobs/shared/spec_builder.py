@@ -65,7 +65,7 @@ def validate_remote_flags(options: SweepOptions) -> dict[str, ModelSpec]:
         raise UsageError("--models and --benchmarks: name at least one of each")
     helpers = {**_judges(options, catalog), **named_models(_captioners(options)[0], catalog, "--captioner")}
     named = select_models([name for name in options.models if name in catalog], catalog)
-    refuse_unable({**named, **helpers}, ModelChecks(place="elsewhere", cost_limit=options.cost_limit is not None))
+    refuse_unable({**named, **helpers}, ModelChecks(place="remote", cost_limit=options.cost_limit is not None))
     load_tables(checked_location(options.data, "--data"), options.benchmarks)
     defined = [name for name in options.benchmarks if name in benchmark_names()]
     is_there = is_remote(options.data) or Path(options.data).expanduser().is_dir()
@@ -74,13 +74,13 @@ def validate_remote_flags(options: SweepOptions) -> dict[str, ModelSpec]:
     if not is_there:
         options = replace(options, benchmarks=tuple(defined))
     local_files = tuple(spec for spec in options.human if not is_remote(parse_human_flag(spec)[1]))
-    elsewhere = replace(options, judge=None, judge_checks=0, captioner=None, human=local_files)
-    _spec(elsewhere, {}, options.benchmarks, catalog)
+    remote_options = replace(options, judge=None, judge_checks=0, captioner=None, human=local_files)
+    _spec(remote_options, {}, options.benchmarks, catalog)
     return select_models(options.models, catalog)
 
 
 def external_spec(options: RunOptions) -> RunSpec:
-    """Build the spec for answers made elsewhere; models and benchmarks are those of the file."""
+    """Build the spec for answers made remote_options; models and benchmarks are those of the file."""
     load_tables(checked_location(options.data, "--data"), options.benchmarks)
     benchmarks = options.benchmarks or tuple(benchmark_names())
     options, catalog = _with_models(options)

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 COMPLETE = ".complete"
 """Marker of a whole copy: the text whose hash names the folder. Its time is that of the last use, its lock a user's."""
-_HELD: dict[Path, int] = {}  # the locked markers of this process
+_LOCKS: dict[Path, int] = {}  # the locked markers of this process
 
 
 def weights_folder() -> Path:
@@ -84,9 +84,9 @@ def hold(folder: Path) -> None:
     """Keep a complete folder until this process ends, and count it as used now."""
     marker = folder / COMPLETE
     os.utime(marker)
-    if marker not in _HELD:
-        _HELD[marker] = os.open(marker, os.O_RDONLY | os.O_NOFOLLOW)
-        fcntl.flock(_HELD[marker], fcntl.LOCK_SH)
+    if marker not in _LOCKS:
+        _LOCKS[marker] = os.open(marker, os.O_RDONLY | os.O_NOFOLLOW)
+        fcntl.flock(_LOCKS[marker], fcntl.LOCK_SH)
 
 
 def make_room(needed: int, folder: Path) -> None:

@@ -21,7 +21,6 @@ from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import (
     JudgeRequest,
     Metric,
-    Notice,
     Prompt,
     Publication,
     PublishedValue,
@@ -32,6 +31,7 @@ from pipelines.benchmarks.records import (
     Sample,
     SimilarityRequest,
     Source,
+    SourceWarning,
 )
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import Table
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pipelines.benchmarks.metrics_kernel.definitions import Measures
     from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 
-SourceItem: TypeAlias = RawSample | Rejection | Notice
+SourceItem: TypeAlias = RawSample | Rejection | SourceWarning
 Reduce: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], list[Metric]]"
 EnsembleMetrics: TypeAlias = "Callable[[Mapping[str, pd.DataFrame], Mapping[str, Sample]], dict[str, list[Metric]]]"
 

@@ -97,7 +97,7 @@ REJECTION_MARK = b'{"file": "'  # in every `rejected.jsonl` of ours that is not 
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class SourceWarning:
     """Something odd about the data that does not cost a row."""
 
     message: str

@@ -52,15 +52,15 @@ _LATEX: Final = (
 _CYRILLIC_AND_GREEK: Final = dict(
     zip("АВСЕНІЈКМОРЅТХУΑΒΕΖΗΙΚΜΝΟΡΤΥΧᴀʙᴄᴅᴇ", "ABCEHIJKMOPSTXYABEZHIKMNOPTYXABCDE", strict=True)
 )
-_TWINS: Final = "".join(_CYRILLIC_AND_GREEK)
+_LOOK_ALIKES: Final = "".join(_CYRILLIC_AND_GREEK)
 # In front of another word these letters are words: Russian `В` is "in", `С` is "with".
 _LOOK_ALIKE = re.compile(
-    rf"(?<![^\W_{UNSPACED}])([{_TWINS}])(?=[)\].:,;!?\"'*>}}|»」』】。、]|\s*+(?:\n|\Z)|\s[-–—]\s"
-    rf"|\s+(?:{JOINING_WORDS})\s+[(\[]?[{_TWINS}A-Z](?![^\W_]))"
-    rf"|(?<![^\W_])([{_TWINS.lower()}])(?=\)|\s*+\Z)"
+    rf"(?<![^\W_{UNSPACED}])([{_LOOK_ALIKES}])(?=[)\].:,;!?\"'*>}}|»」』】。、]|\s*+(?:\n|\Z)|\s[-–—]\s"
+    rf"|\s+(?:{JOINING_WORDS})\s+[(\[]?[{_LOOK_ALIKES}A-Z](?![^\W_]))"
+    rf"|(?<![^\W_])([{_LOOK_ALIKES.lower()}])(?=\)|\s*+\Z)"
 )
 _NAMED_LETTER = re.compile(
-    rf"(?<![^\W_])((?:вариант|буква|опция|option|choice|letter|επιλογή)\s)([{_TWINS}])(?![^\W_])", re.IGNORECASE
+    rf"(?<![^\W_])((?:вариант|буква|опция|option|choice|letter|επιλογή)\s)([{_LOOK_ALIKES}])(?![^\W_])", re.IGNORECASE
 )
 _LETTER_SIGNS: Final = {chr(first + place): chr(65 + place) for first in (0x1F150, 0x1F170) for place in range(26)}
 _FLAG_LETTER: Final = "[\U0001f1e6-\U0001f1ff]"

@@ -114,7 +114,7 @@ class Dataset:
         """Return the samples of one shard, in order; raise DatasetError if it does not match the manifest."""
         info = next(shard for shard in self.manifest.shards if shard.path == path)
         try:
-            content = self.store.get_held(path, info.sha256)
+            content = self.store.get_cached(path, info.sha256)
         except FileNotFoundError:
             raise DatasetError(f"{self.store.uri}/{path}: missing; ingest again") from None
         if hashlib.sha256(content).hexdigest() != info.sha256:

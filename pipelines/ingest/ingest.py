@@ -13,7 +13,7 @@ from pathlib import Path
 from models.scratch import scratch
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.benchmarks.known_tables import TableDefinition
-from pipelines.benchmarks.records import REJECTION_MARK, Notice, RawSample, Rejection, Sample
+from pipelines.benchmarks.records import REJECTION_MARK, RawSample, Rejection, Sample, SourceWarning
 from pipelines.errors import DatasetError, DecodeError, SourceError
 from pipelines.hashing import stable_json
 from pipelines.ingest.dataset import (
@@ -86,7 +86,7 @@ def _ingest(
         with source.decoder as decoder:
             writer = MediaWriter(source, store, decoder)
             items = benchmark.source(source, column_map)
-            rejections, notices = _collect(items, benchmark.name, writer, samples, progress)
+            rejections, warnings = _collect(items, benchmark.name, writer, samples, progress)
         rejections = _write_rejections(store, rejections)
         if not samples:
             first = f"; first: {rejections[0].item}: {rejections[0].reason}" if rejections else ""
@@ -94,9 +94,9 @@ def _ingest(
             raise SourceError(f"{source.uri}: no usable row, {len(rejections)} rejected{first}{columns}")
         if table:
             _check_ids(rejections, len(samples), table, source.uri)
-        if notice := _changed_content_notice(data, benchmark, samples):
-            log.warning("%s: %s", benchmark.name, notice)
-            notices.append(notice)
+        if warning := _changed_content_warning(data, benchmark, samples):
+            log.warning("%s: %s", benchmark.name, warning)
+            warnings.append(warning)
         # Shard names contain the fingerprint, so that an older manifest stays valid until the new one replaces it.
         name = samples.fingerprint(table)
         shards = [
@@ -114,7 +114,7 @@ def _ingest(
         media_bytes=sum(ref.bytes for ref in writer.stored.values()),
         counts=dict(sorted(counts.items())),
         shards=tuple(shards),
-        notices=tuple(notices),
+        notices=tuple(warnings),
         product_version=__version__,
         decoders=dict(sorted(writer.decoders.items())),
         table=table,
@@ -147,20 +147,20 @@ def _write_rejections(store: Store, rejections: Sequence[Rejection]) -> list[Rej
 
 
 def _collect(
-    items: Iterable[RawSample | Rejection | Notice],
+    items: Iterable[RawSample | Rejection | SourceWarning],
     name: str,
     writer: MediaWriter,
     samples: "SampleSpool",
     progress: Callable[[int], None],
 ) -> tuple[list[Rejection], list[str]]:
-    """Add the samples of a source; return its rejections and notices."""
+    """Add the samples of a source; return its rejections and warnings."""
     rejections: list[Rejection] = []
-    notices: list[str] = []
+    warnings: list[str] = []
     rows = 0
     for item in items:
-        if isinstance(item, Notice):
+        if isinstance(item, SourceWarning):
             log.warning("%s: %s", name, item.message)
-            notices.append(item.message)
+            warnings.append(item.message)
             continue
         rows += 1
         progress(rows)
@@ -176,11 +176,11 @@ def _collect(
                 samples.add(_write_sample(item, writer))
             except (DecodeError, _TooLongError) as error:
                 rejections.append(Rejection(file=item.file, item=item.place or item.sample_id, reason=str(error)))
-    return rejections, notices
+    return rejections, warnings
 
 
-def _changed_content_notice(data: Store, benchmark: BenchmarkDefinition, samples: Iterable[Sample]) -> str:
-    """Return a notice about ids whose content differs from that of the previous ingest, or ''."""
+def _changed_content_warning(data: Store, benchmark: BenchmarkDefinition, samples: Iterable[Sample]) -> str:
+    """Return a warning about ids whose content differs from that of the previous ingest, or ''."""
     field = benchmark.content_field
     if not field:
         return ""

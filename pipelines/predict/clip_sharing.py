@@ -19,7 +19,7 @@ REMOVAL_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ClipSharing:
-    """Where decoded clips are held, '' if no model sees any, and which limits of frames several models have."""
+    """Where decoded clips are kept, '' if no model sees any, and which limits of frames several models have."""
 
     folder: str = ""
     shared_limits: frozenset[int | None] = frozenset()

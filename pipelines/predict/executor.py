@@ -25,7 +25,7 @@ from pipelines.predict.actors import EngineActor, commit_units, load_units, read
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.job_state import JobState, remote_state
 from pipelines.predict.loader import Loaded
-from pipelines.predict.records import HeldReplicas, Job, Receipt
+from pipelines.predict.records import Job, KeptReplicas, Receipt
 from pipelines.predict.replica_board import ReplicaWatch, rows_note
 from pipelines.predict.serialization import pack_batch, unpack_receipts
 from pipelines.predict.unit_pipeline import UnitPipeline
@@ -66,53 +66,53 @@ def run_units(
     """
     if not job.units:
         return
-    demand, held = _replica_demand(job.spec, cluster), job.held or HeldReplicas()
+    demand, kept = _replica_demand(job.spec, cluster), job.kept or KeptReplicas()
     _check_capacity(job, cluster, demand)
-    is_waited_for = monotonic() - held.used < NO_PROGRESS_S / 2  # Ray Data ends a pipeline that waits for all of it
-    if held.key != (job.work, cluster) or held.count < _replicas(job, cluster) or not is_waited_for:
-        held.close()
-        held.key, held.count = (job.work, cluster), _replicas(job, cluster)
-        held.actor = _start_job_actor(held.count)
+    is_waited_for = monotonic() - kept.used < NO_PROGRESS_S / 2  # Ray Data ends a pipeline that waits for all of it
+    if kept.key != (job.work, cluster) or kept.count < _replicas(job, cluster) or not is_waited_for:
+        kept.close()
+        kept.key, kept.count = (job.work, cluster), _replicas(job, cluster)
+        kept.actor = _start_job_actor(kept.count)
     if cluster.address and "GPU" not in demand:
-        job = replace(job, held=None)  # held replicas count no CPUs: their GPUs place them, or there is one machine
+        job = replace(job, kept=None)  # kept replicas count no CPUs: their GPUs place them, or there is one machine
     with ExitStack() as ending:
-        ending.callback(held.close)
-        with ReplicaWatch(job.model, demand, held.actor, note):
-            for receipt in _receipts(job, cluster, held):
+        ending.callback(kept.close)
+        with ReplicaWatch(job.model, demand, kept.actor, note):
+            for receipt in _receipts(job, cluster, kept):
                 on_receipt(receipt)
-        if job.held:
-            held.used = monotonic()
+        if job.kept:
+            kept.used = monotonic()
             ending.pop_all()
 
 
-def _receipts(job: Job, cluster: ClusterInfo, held: HeldReplicas) -> Iterator[Receipt]:
+def _receipts(job: Job, cluster: ClusterInfo, kept: KeptReplicas) -> Iterator[Receipt]:
     """Yield a receipt for every unit; units that the cluster lost are sent again."""
     open_units = {unit.part: index for index, unit in enumerate(job.units)}
     for pass_index in range(MAX_PASSES):
         units = [job.units[index] for index in open_units.values()] if pass_index else job.units
-        for row in _rows(replace(job, units=units), cluster, held):
+        for row in _rows(replace(job, units=units), cluster, kept):
             for receipt in unpack_receipts(row):
                 if receipt.fatal:
                     raise ModelUnavailableError(f"model {job.model!r}: {receipt.fatal}")
                 if open_units.pop(receipt.part, None) is not None:
                     yield receipt
-            if job.held and not open_units:
+            if job.kept and not open_units:
                 break
         if not open_units:
             return
-        held.rows = None
+        kept.rows = None
         log.warning("model %r: %d units were lost by the cluster and are sent again", job.model, len(open_units))
     raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {MAX_PASSES} times")
 
 
-def _rows(job: Job, cluster: ClusterInfo, held: HeldReplicas) -> Iterator[Any]:
-    """Return the rows of a job's pipeline; those of a held one do not end with the job."""
-    if not job.held:
-        return run_rows(_stream(job, cluster, held.actor))
-    items = _BatchItems(batch_units(job.units, held.count))
-    call = remote_state(held.actor).feed([items[index]["batch"] for index in range(len(items))])
-    held.rows = held.rows or run_rows(_stream(job, cluster, held.actor, call))
-    return held.rows
+def _rows(job: Job, cluster: ClusterInfo, kept: KeptReplicas) -> Iterator[Any]:
+    """Return the rows of a job's pipeline; those of a kept one do not end with the job."""
+    if not job.kept:
+        return run_rows(_stream(job, cluster, kept.actor))
+    items = _BatchItems(batch_units(job.units, kept.count))
+    call = remote_state(kept.actor).feed([items[index]["batch"] for index in range(len(items))])
+    kept.rows = kept.rows or run_rows(_stream(job, cluster, kept.actor, call))
+    return kept.rows
 
 
 def _start_job_actor(replicas: int) -> Any:
@@ -164,7 +164,7 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any, call: int = 0) -> An
     with _STREAM_LOCK:
         quiet_ray_data()
         _limit_waiting(batches.max_media_bytes, replicas)
-        if job.held:  # one task: Ray Data would make it one with loading if that had one too
+        if job.kept:  # one task: Ray Data would make it one with loading if that had one too
             options = {"num_cpus": 0, "compute": rd.TaskPoolStrategy(size=1)}
             feed = {"job_actor": job_actor, "call": call}
             rows = rd.from_items([{"feed": 0}]).map_batches(read_feed, **_EACH_ROW, **options, fn_kwargs=feed)
@@ -194,8 +194,8 @@ def _in_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, count:
     """Load in tasks, answer in a pool of replicas, commit in tasks."""
     import ray.data as rd
 
-    # The feed of held replicas never ends, so that Ray Data starts no task beyond a share of other pipelines' CPUs.
-    replicas, share = _replicas(job, cluster), 0.0 if cluster.is_shared or job.held else 1.0
+    # The feed of kept replicas never ends, so that Ray Data starts no task beyond a share of other pipelines' CPUs.
+    replicas, share = _replicas(job, cluster), 0.0 if cluster.is_shared or job.kept else 1.0
     prepares = _prepares_ahead(job.spec, cluster)
     shared = {"work": job.work, "log_fields": fields_for_workers(run=job.lock_token, model=job.model)}
     return (
@@ -212,7 +212,7 @@ def _in_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, count:
             zero_copy_batch=True,
             fn_constructor_kwargs={**shared, "job_actor": job_actor, "prepares": prepares},
             compute=_pool(replicas, calls=2 if prepares else 1),
-            **_engine_resources(job.spec, cluster) | ({"num_cpus": 0} if job.held else {}),
+            **_engine_resources(job.spec, cluster) | ({"num_cpus": 0} if job.kept else {}),
         )
         .map_batches(
             commit_units,

@@ -36,7 +36,7 @@ class JobState(AttemptTracker, ReplicaBoard, FailedDevices):
     def record_start(self, replica: str) -> None:
         """Record a start, as `ReplicaBoard.record_start`: a replica that left its GPUs is elsewhere now."""
         ReplicaBoard.record_start(self, replica)
-        self.release_spare()
+        self.release_idle()
 
     def feed(self, batches: Sequence[bytes]) -> int:
         """Add a job's packed batches for replicas that wait, with no attempts yet; return the number of this call."""
@@ -54,7 +54,7 @@ class _Holder:
     """Holds GPUs and does nothing."""
 
     def __init__(self, job_actor: Any, name: str) -> None:
-        job_actor.record_held.remote(name, *replica_gpus())
+        job_actor.record_reserved.remote(name, *replica_gpus())
 
 
 def replica_gpus() -> tuple[str, Sequence[str]]:

@@ -202,7 +202,7 @@ class UnitLoaderSpec:
     max_pixels: int | None = None
     max_frames: int | None = None
     clip_folder: str = ""  # where a machine holds the decoded clips of several batches; '' if a run shows none
-    keeps_clips: bool = False  # other models of the run see the same frames: clips of one batch are held too
+    keeps_clips: bool = False  # other models of the run see the same frames: clips of one batch are kept too
 
     def build(self, frames: FrameSource | None = None) -> Loader:
         """Build the loader with its own decoder; `frames` holds what it has decoded."""

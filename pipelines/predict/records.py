@@ -34,7 +34,7 @@ class Job(UnitWork):
     units: Sequence[WorkUnit]
     is_stopped: Callable[[], bool] = lambda: False  # whether the sweep ends early; checked while waiting for a node
     wait_for_nodes_s: float | None = None  # how long to wait for a node, as in `RunSpec`
-    held: HeldReplicas | None = None  # where its replicas stay loaded for later jobs; None where they end with it
+    kept: KeptReplicas | None = None  # where its replicas stay loaded for later jobs; None where they end with it
     waits_since: float | None = None
     """When the model was first tried, by the monotonic clock, if it is to be postponed while others run."""
 
@@ -45,7 +45,7 @@ class Job(UnitWork):
 
 
 @dataclass(slots=True)
-class HeldReplicas:
+class KeptReplicas:
     """Replicas that stay loaded from job to job, with the rows of their pipeline: Ray Data ends them together."""
 
     clips: ClipSharing = NO_CLIPS

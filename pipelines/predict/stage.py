@@ -28,13 +28,13 @@ from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.unit_list import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
-from pipelines.predict.beside import JudgesBeside, SpareGpus
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
+from pipelines.predict.concurrent_judges import ConcurrentJudges, IdleGpus
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_in_process, run_units
 from pipelines.predict.loader import UnitLoaderSpec
 from pipelines.predict.metrics import count_commit, count_spent, count_waiting
-from pipelines.predict.records import HeldReplicas, Job, Receipt, count_statuses
+from pipelines.predict.records import Job, KeptReplicas, Receipt, count_statuses
 from pipelines.predict.status import StatusWriter
 from pipelines.progress import ProgressListener, Rate
 
@@ -75,22 +75,22 @@ def predict(  # noqa: PLR0913  the parts of a sweep, which this room does not kn
     status: StatusWriter,
     costs: CostTracker,
     *,
-    held: HeldReplicas | None = None,
-    judges: JudgesBeside | None = None,
+    kept: KeptReplicas | None = None,
+    judges: ConcurrentJudges | None = None,
 ) -> dict[str, str]:
     """Run every model on all its benchmarks with the same replicas; return why models are unavailable, by name.
 
-    Replicas stay loaded in `held`, if given and only one model is asked, until the caller closes it. Where models run
+    Replicas stay loaded in `kept`, if given and only one model is asked, until the caller closes it. Where models run
     concurrently, `judges` judge those that have ended.
-    On GPUs, models run concurrently where that is estimated to be faster, and models in batches beside the others,
-    except with a cost limit: what one may spend depends on what the one before has left.
+    On GPUs, models run concurrently if that is estimated to be faster. Models in batches run in parallel with the
+    others, except with a cost limit: what one may spend depends on what the one before has left.
     """
-    with nullcontext(held.clips) if held else clip_sharing(cluster, plans, context.spec.models) as clips:
+    with nullcontext(kept.clips) if kept else clip_sharing(cluster, plans, context.spec.models) as clips:
         jobs = _pending_jobs(context, context.spec.models, plans, clips)
-        if held and len(jobs) == 1:
-            jobs = {name: replace(job, held=held) for name, job in jobs.items()}
-        elif held and jobs:
-            held.close()
+        if kept and len(jobs) == 1:
+            jobs = {name: replace(job, kept=kept) for name, job in jobs.items()}
+        elif kept and jobs:
+            kept.close()
         return ModelRuns(context, cluster, costs, "predict {}", jobs, plans, status, judges=judges).run()
 
 
@@ -108,12 +108,12 @@ class ModelRuns:
     problems: dict[str, str] = field(default_factory=dict)  # why models are unavailable, by name
     tried: dict[str, float] = field(default_factory=dict)  # when models that share the cluster were first tried
     has_failed: Callable[[], bool] = lambda: False
-    """Whether a model in batches has ended the run, so that those beside it stop."""
-    judges: JudgesBeside | None = None  # those that judge models which have ended while others answer, on GPUs
+    """Whether a model in batches has ended the run, so that the others stop."""
+    judges: ConcurrentJudges | None = None  # those that judge models which have ended while others answer, on GPUs
     ended: set[str] = field(default_factory=set)
 
     def run(self) -> dict[str, str]:
-        """Run all models, those in batches beside the others, for they mostly wait; return why some are unavailable."""
+        """Run all models, those in batches in parallel, as they mostly wait; return why some are unavailable."""
         jobs = self.jobs
         waiting = [name for name, job in jobs.items() if job.spec.batch and len(jobs) > 1 and self.costs.limit is None]
         shared = self._begin_shared(jobs) if waiting else None
@@ -159,12 +159,12 @@ class ModelRuns:
             at = share if gpus[name] else cluster
             self._run_model(name, at, shared, lambda: stop.is_set() or self.has_failed())
 
-        def judge(spare: Sequence[tuple[int, int]], leave: threading.Event, stop: threading.Event) -> None:
+        def judge(idle: Sequence[tuple[int, int]], leave: threading.Event, stop: threading.Event) -> None:
             def is_stopped() -> bool:
                 return stop.is_set() or self.has_failed()
 
             assert self.judges is not None
-            gpus = SpareGpus(cluster=cluster, spare=spare, leave=leave, is_stopped=is_stopped)
+            gpus = IdleGpus(cluster=cluster, idle=idle, leave=leave, is_stopped=is_stopped)
             with shared.judges() as listener:
                 self.judges.run(
                     self.jobs.keys() - self.ended,
@@ -308,7 +308,7 @@ class SharedProgress:
 
     @contextmanager
     def judges(self) -> Iterator[Callable[[str], _ModelProgress]]:
-        """Yield what returns the listener of a judge beside the models; its rows are not of this phase."""
+        """Yield what returns the listener of a concurrent judge; its rows do not count in this phase."""
         listeners = dict[str, _ModelProgress]()
         try:
             yield lambda title: listeners.setdefault(title, _ModelProgress(self, title, is_counted=False))

@@ -19,7 +19,7 @@ from pipelines.plan.context import SweepContext, WorkerContext
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import ScorerSpec
-from pipelines.predict.beside import RunJobs
+from pipelines.predict.concurrent_judges import RunJobs
 from pipelines.predict.records import Job
 from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions

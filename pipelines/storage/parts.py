@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import DamagedPartError
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.held_files import NAMED
+from pipelines.storage.file_cache import NAMED
 from pipelines.storage.owned_files import is_part
 from pipelines.storage.store import Store
 
@@ -172,7 +172,7 @@ def open_part(store: Store, path: str) -> pq.ParquetFile:
 
 def open_named_part(store: Store, path: str) -> pq.ParquetFile:
     """Open one part whose name is a hash of its content, as `open_part`; a store may hold it."""
-    return _open(store, path, store.get_held(path, NAMED))
+    return _open(store, path, store.get_cached(path, NAMED))
 
 
 def _open(store: Store, path: str, content: bytes) -> pq.ParquetFile:

@@ -15,7 +15,7 @@ from typing import TypeVar
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import FileInfo, is_remote, location_problem, relative_path
 from pipelines.storage.errors import describe, is_storage_error, is_transient, no_bucket
-from pipelines.storage.held_files import NAMED, HeldFiles
+from pipelines.storage.file_cache import NAMED, FileCache
 from pipelines.storage.local_store import LocalStore
 from pipelines.storage.owned_files import is_owned
 from pipelines.storage.s3_store import S3Store
@@ -36,7 +36,7 @@ class Store:
         self.backend: LocalStore | S3Store = (
             S3Store(self.uri.removeprefix("s3://")) if is_remote(uri) else LocalStore(self.uri)
         )
-        self._held = HeldFiles()
+        self._cache = FileCache()
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
         return (Store, (self.uri,))
@@ -55,7 +55,7 @@ class Store:
         except FileNotFoundError as error:
             raise StoreError(f"{self.uri}/{path}: {error}; {self.backend.missing_parent_remedy}") from error
         if hold and version:
-            self._held.add(path, version, content)
+            self._cache.add(path, version, content)
 
     def put_if(self, path: str, content: bytes, version: str | None) -> str | None:
         """Write an object if its version is still `version` (None: it is absent); return the new version, else None."""
@@ -73,31 +73,31 @@ class Store:
         return self._guard(path, lambda: self.backend.get(path, max_bytes))
 
     def get_listed(self, info: FileInfo) -> bytes:
-        """Return the content of a file of a listing, which may be held; raise as `get`."""
+        """Return the content of a file of a listing, which may be cached; raise as `get`."""
         if not info.version:
             return self.get(info.path)
-        content = self._held.find(info.path, info.version)
+        content = self._cache.find(info.path, info.version)
         if content is None:
             content, version = self.get_version(info.path)
-            self._held.add(info.path, version, content)
+            self._cache.add(info.path, version, content)
         return content
 
-    def get_held(self, path: str, version: str) -> bytes:
-        """Return the content of a file by a version of its own, such as a hash; it may be held; raise as `get`."""
-        content = self._held.find(path, version)
+    def get_cached(self, path: str, version: str) -> bytes:
+        """Return the content of a file by a version of its own, such as a hash; it may be cached; raise as `get`."""
+        content = self._cache.find(path, version)
         if content is None:
             content = self.get(path)
             self.hold(path, version, content)
         return content
 
     def hold(self, path: str, version: str, content: bytes) -> None:
-        """Hold the content of a stored file for `get_held`, where reading it is a request."""
+        """Hold the content of a stored file for `get_cached`, where reading it is a request."""
         if isinstance(self.backend, S3Store):
-            self._held.add(path, version, content)
+            self._cache.add(path, version, content)
 
     def forget(self, path: str) -> None:
         """Read a file again when it is needed next: what was read is damaged."""
-        self._held.drop(path)
+        self._cache.drop(path)
 
     def exists(self, path: str) -> bool:
         """Return whether there is a file at this path."""

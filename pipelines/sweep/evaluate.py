@@ -20,7 +20,7 @@ from pipelines.ingest.human_files import HumanFile
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.run_spec import Stage
-from pipelines.predict.beside import JudgesBeside, RunJobs
+from pipelines.predict.concurrent_judges import ConcurrentJudges, RunJobs
 from pipelines.predict.records import TaskCount
 from pipelines.predict.stage import ModelRuns
 from pipelines.registry import extension
@@ -120,7 +120,7 @@ def score_entries(
     return problems, gone
 
 
-def judges_beside(sweep: Sweep, run: RunManifest) -> JudgesBeside | None:
+def concurrent_judges(sweep: Sweep, run: RunManifest) -> ConcurrentJudges | None:
     """Return what judges the entries of models that have ended while others answer, if the sweep is to be scored."""
     if Stage.SCORE not in sweep.stages or not sweep.context.spec.judges:
         return None
@@ -136,7 +136,7 @@ def judges_beside(sweep: Sweep, run: RunManifest) -> JudgesBeside | None:
                 if not judge_rounds(context, {name: spec}, usable, run_jobs, rounds=1)[1]:
                     judged[name].update(entry.model for entry in entries)
 
-    return JudgesBeside(judge_ended)
+    return ConcurrentJudges(judge_ended)
 
 
 def _usable_entries(context: SweepContext, entries: Sequence[ManifestEntry]) -> tuple[list[ManifestEntry], list[str]]:

@@ -12,7 +12,7 @@ from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.stage import caption, predict
 from pipelines.predict.status import StatusWriter, write_counts
 from pipelines.progress import ProgressListener
-from pipelines.sweep.evaluate import judges_beside, score_and_report, score_human_entries
+from pipelines.sweep.evaluate import concurrent_judges, score_and_report, score_human_entries
 from pipelines.sweep.human_entries import add_human_entries
 from pipelines.sweep.record import record_sweep, sweep_warnings, warn_of_unjudged_metrics
 from pipelines.sweep.result import SweepResult
@@ -68,7 +68,7 @@ def _run(sweep: Sweep) -> SweepResult:
         if Stage.PREDICT in stages and context.spec.until:
             run, problems = predict_until(sweep, run, plans, status)
         elif Stage.PREDICT in stages:
-            problems = predict(context, cluster, plans, status, costs, judges=judges_beside(sweep, run))
+            problems = predict(context, cluster, plans, status, costs, judges=concurrent_judges(sweep, run))
         unavailable = list(problems.values())
         if problems.keys() >= models.keys():
             raise ModelUnavailableError("; ".join(unavailable))

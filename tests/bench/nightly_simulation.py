@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.judge_drift import JudgeEvidence
-from jobs.nightly.regressions import Change, Level, compare_nights
+from jobs.nightly.regressions import Change, Level, compare_runs
 from pipelines.metrics.intervals import FloatArray
 from tests.bench.results import heads, row
 
@@ -88,7 +88,7 @@ class History:
         values = change(np.where(fresh, self._draw(self.noise.shift * shift), self.base))
         name = f"{self.night:03}"
         bases = {(model, "b"): "" for model in self.names}
-        comparison = compare_nights(name, self._items(values), self.levels, self.stored.__getitem__, bases=bases)
+        comparison = compare_runs(name, self._items(values), self.levels, self.stored.__getitem__, bases=bases)
         self.levels = list(comparison.levels)
         self.stored[name] = comparison.items
         used = {"", *(night for level in self.levels for night in (level.night, level.before, level.latest))}

@@ -44,7 +44,7 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
     common = "engine: scripted, parameters_b: 1, replicas: {max: 1}, fault_injection: {on_gpu: true, call_s: 0.1}"
     entries = {"one": common, "two": common.replace("0.1", "1.2"), "judge": common}
     models.write_text("".join(f"{name}: {{{entry}}}\n" for name, entry in entries.items()))
-    observed, judged_beside = set[frozenset[str]](), set[Path]()
+    observed, judged = set[frozenset[str]](), set[Path]()
     with ray_head("--num-cpus=6", "--num-gpus=2") as head:
         pools = tmp_path / "pools"
         command = [sys.executable, "-c", RUN, str(pools), "run", "--models", "one,two", "--models-file", str(models)]
@@ -63,11 +63,11 @@ def test_concurrent_models_share_the_gpus(maia_data: str, tmp_path: Path) -> Non
                     cells = json.loads((out / "status.json").read_text())["cells"]
                     observed.add(frozenset(cell["model"] for cell in cells if cell["running"]))
                     if any(cell["model"] == "two" and cell["running"] for cell in cells):
-                        judged_beside |= set(out.glob("judgements/*/*/*.parquet"))
+                        judged |= set(out.glob("judgements/*/*/*.parquet"))
                 time.sleep(0.1)
     assert process.returncode == 0, (tmp_path / "log").read_text()
     assert max(len(models) for models in observed) == 2, observed
-    assert len(judged_beside) > 1
+    assert len(judged) > 1
     # One for each model, and one for the judge beside them: both guess alike, so that nothing is left to ask.
     assert pools.read_text().split() == ["started"] * 3
     rows, verdicts = (

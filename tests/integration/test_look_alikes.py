@@ -58,7 +58,7 @@ export eee {out} {tmp}/eee
 export inspect {out} {tmp}/inspect
 nightly {common} --models m --out {out}/nights --history {history}
 """
-ON_TWINS = """
+ON_COUNTERPARTS = """
 twin {published} {twin}
 twin {published} {twin}
 export hf-eval {published} {tmp}/hf-eval --datasets mate=owner/name
@@ -95,7 +95,7 @@ def commands_of(command: Any, *names: str) -> set[str]:
 
 
 def test_no_command_is_forgotten() -> None:
-    lines = f"{ON_NEW_FOLDERS}{ON_FINISHED_RUNS}{ON_TWINS}".split("\n")
+    lines = f"{ON_NEW_FOLDERS}{ON_FINISHED_RUNS}{ON_COUNTERPARTS}".split("\n")
     tried = {" ".join(line.split()[: 2 if line.startswith("export ") else 1]) for line in lines if line}
     assert commands_of(typer.main.get_command(app)) == tried | ELSEWHERE.keys()
 
@@ -146,15 +146,15 @@ def test_commands_on_finished_runs_leave_look_alikes_untouched(
 
 @pytest.mark.slow
 def test_a_twin_leaves_look_alikes_untouched(temporary: Path, tmp_path: Path) -> None:
-    from tests.integration.test_twin import scored, write_twins
+    from tests.integration.test_twin import scored, write_counterparts
 
-    data, fresh = write_twins(tmp_path)
+    data, fresh = write_counterparts(tmp_path)
     outs = [tmp_path / "out-True", tmp_path / "out-False"]
     planted = {path: content for out in outs for path, content in plant(*(temporary, data, out, data, data)).items()}
     for folder in (data, fresh):
         scored(tmp_path, folder, is_published=folder == data)
         assert_untouched(planted)
-    for command in format_commands(ON_TWINS, published=outs[0], twin=outs[1], tmp=tmp_path):
+    for command in format_commands(ON_COUNTERPARTS, published=outs[0], twin=outs[1], tmp=tmp_path):
         assert run(command) == 0, command
         assert_untouched(planted)
 

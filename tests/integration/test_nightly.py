@@ -13,7 +13,7 @@ from cluster.connection import connect
 from jobs.cli.main import run
 from jobs.nightly.history import PAGE, History
 from jobs.nightly.records import NightlyResult
-from jobs.nightly.run import run_night
+from jobs.nightly.run import run_nightly
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
 from tests.support.scripted_engine import scripted
@@ -100,7 +100,7 @@ def test_regression_alarms_one_night_and_failed_rows_are_retried_alone(maia_data
 
     def night(limit: str = "false", **entry: object) -> NightlyResult:
         models: dict[str, ModelSpec] = {"a": scripted(**entry)}
-        return run_night([replace(spec, models=models, fail_on_error=limit)], history)
+        return run_nightly([replace(spec, models=models, fail_on_error=limit)], history)
 
     with connect(None):
         results = [night(), night(answer="zzz"), night(answer="zzzz"), night()]

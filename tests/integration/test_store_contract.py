@@ -84,7 +84,7 @@ def test_version_that_is_held_needs_no_request(s3_store: Store) -> None:
     assert read.is_known_to_be(b"r")
     assert not read.is_known_to_be(b"w")
     assert s3_store.get_listed(read) == b"r"
-    assert s3_store.get_held("read", "hash") == b"r"
+    assert s3_store.get_cached("read", "hash") == b"r"
     s3_store.forget("read")
     assert s3_store.get_listed(read) == b"r"
     for name in ("read", "written"):

@@ -51,7 +51,7 @@ def scored(folder: Path, data: Path, *, is_published: bool) -> str:
     return str(out)
 
 
-def write_twins(folder: Path) -> tuple[Path, Path]:
+def write_counterparts(folder: Path) -> tuple[Path, Path]:
     """Generate scenes that pass for published ones, and their twin; return where both are ingested."""
     scenes, twin = folder / "scenes", folder / "twin"
     generate = ["generate", "mate", "--seed", "7", "--out"]
@@ -68,7 +68,7 @@ def write_twins(folder: Path) -> tuple[Path, Path]:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Scenes that pass for published ones, and their twin, ingested."""
-    return write_twins(tmp_path_factory.mktemp("twin"))
+    return write_counterparts(tmp_path_factory.mktemp("twin"))
 
 
 @pytest.mark.full

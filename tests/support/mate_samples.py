@@ -8,7 +8,7 @@ from pipelines.benchmarks.base import PromptInput
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import MediaRef, Notice, Prompt, RawSample, Rejection, Sample
+from pipelines.benchmarks.records import MediaRef, Prompt, RawSample, Rejection, Sample, SourceWarning
 from pipelines.ingest.source_folder import Folder
 from tests.support.mate_source import row
 
@@ -38,7 +38,7 @@ def read(folder: Path) -> tuple[dict[str, RawSample], list[Rejection], list[str]
     return (
         samples,
         [item for item in results if isinstance(item, Rejection)],
-        [item.message for item in results if isinstance(item, Notice)],
+        [item.message for item in results if isinstance(item, SourceWarning)],
     )
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from models.messages import Generation, Media, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
-from pipelines.benchmarks.records import MediaFile, Notice, Prompt, RawSample, Reading, Rejection, Row, Source
+from pipelines.benchmarks.records import MediaFile, Prompt, RawSample, Reading, Rejection, Row, Source, SourceWarning
 from pipelines.errors import SourceError
 
 
-def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | Notice]:
+def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read the lines of `sums.jsonl`."""
     if not source.exists("sums.jsonl"):
         raise SourceError(f"{source.uri}: no sums.jsonl")

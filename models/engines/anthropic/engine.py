@@ -8,7 +8,7 @@ from typing import Any, Final
 from models.engines.anthropic.replies import read_message
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.engine import EndpointEngine
-from models.engines.endpoints.leaders import Prefix
+from models.engines.endpoints.first_requests import Prefix
 from models.engines.endpoints.pictures import split_uri
 from models.engines.endpoints.texts import MARK, chat_message, marked_messages, system_text
 from models.messages import Call

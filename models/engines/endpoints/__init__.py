@@ -1,1 +1,1 @@
-"""What engines of models behind HTTP endpoints share: retries, limits, budgets, leaders, encoded pictures."""
+"""What engines of models behind HTTP endpoints share: retries, limits, budgets, first requests, encoded pictures."""

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from models.engines.endpoints.failures import refused_parameter
-from models.engines.endpoints.leaders import Prefix
+from models.engines.endpoints.first_requests import Prefix
 from models.engines.endpoints.replies import ReportedFailure
 from models.messages import Answer, Call, Failure, Media, decoding_name
 from models.spec import ModelSpec

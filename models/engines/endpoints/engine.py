@@ -1,4 +1,4 @@
-"""Models behind HTTP endpoints: concurrency, retries, limits, leaders; what is sent is a protocol's own."""
+"""Models behind HTTP endpoints: concurrency, retries, limits, first requests; what is sent is a protocol's own."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ from models.engines.endpoints.failures import (
     error_object,
     transient_failure,
 )
+from models.engines.endpoints.first_requests import Prefix, PrefixCache, PrefixQueue, shared_prefix
 from models.engines.endpoints.health import FirstCall, Health
-from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.endpoints.pictures import data_uris
 from models.engines.endpoints.rate_limit import AdaptiveConcurrency, RateLimiter
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media
@@ -53,7 +53,7 @@ class EndpointEngine:
     The first call is sent alone. If its failure is about key, address, model or server (`is_setup_failure`), it is not
     retried, and all other calls end with the same failure, unsent.
 
-    Of the calls of a media group one is answered first, so that the provider keeps what they share (`LeaderQueue`).
+    Of the calls of a media group one is answered first, so that the provider keeps what they share (`PrefixQueue`).
     """
 
     has_own_timeout = True  # each attempt has its `timeout_s`
@@ -142,7 +142,7 @@ class EndpointEngine:
                 await self._first.wait()
             while taken := await queue.take():
                 put(self._unsent(taken[0]) or await self._answer(taken, pictures, queue))
-                queue.end_attempt(*taken)  # a leader that was not sent
+                queue.end_attempt(*taken)  # a first request that was not sent
             self._first.end()
 
         try:
@@ -161,7 +161,7 @@ class EndpointEngine:
             return CallReply(call_id=call.call_id, outcome=failed.failure)
         return None
 
-    async def _answer(self, taken: tuple[Call, Prefix | None], pictures: Pictures, queue: LeaderQueue) -> CallReply:
+    async def _answer(self, taken: tuple[Call, Prefix | None], pictures: Pictures, queue: PrefixQueue) -> CallReply:
         call, prefix = taken
         tokens = estimate_tokens(self.spec, call, pictures)
         answers_before = self._health.answers

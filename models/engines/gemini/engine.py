@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.engine import EndpointEngine
-from models.engines.endpoints.leaders import Prefix
+from models.engines.endpoints.first_requests import Prefix
 from models.engines.endpoints.pictures import split_uri
 from models.engines.endpoints.texts import system_text, turn_text
 from models.engines.gemini.replies import read_content

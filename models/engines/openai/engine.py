@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.engine import EndpointEngine
-from models.engines.endpoints.leaders import Prefix
+from models.engines.endpoints.first_requests import Prefix
 from models.engines.endpoints.texts import MARK, chat_message, marked_messages
 from models.engines.openai.completion import read_reply
 from models.entry_fields import OptionalParameter

@@ -221,8 +221,8 @@ class TransformersEngine:
         for kind in ((False, False), (True, False), (True, True)):
             waiting = [shared for shared in ready if (shared.is_single, shared.logits is not None) == kind]
             waiting.sort(key=lambda shared: (shared.prompt.call.generation.max_new_tokens, len(shared.tail)))
-            held = sum({id(s): s.nbytes for shared in waiting for s in shared.path}.values())
-            is_full = held >= self._memory.prefix_cache_bytes
+            cached_bytes = sum({id(s): s.nbytes for shared in waiting for s in shared.path}.values())
+            is_full = cached_bytes >= self._memory.prefix_cache_bytes
             if waiting and (flush or is_full or len(waiting) >= _POOLED_BATCHES * self._rows(waiting)):
                 taken = {id(shared) for shared in waiting}
                 ready[:] = [shared for shared in ready if id(shared) not in taken]

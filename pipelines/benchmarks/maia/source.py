@@ -2,7 +2,7 @@
 
 The hub (`giobin/MAIA`) has `gen` with open questions and `mc` with statement pairs in a fixed order. The rows of both
 are joined by what they share of clip, category and question; eight pairs follow one question. Where the repository's
-JSON lies beside them, a question of equal text keeps its id there, pairs of equal texts their order, and pairs that
+JSON is next to them, a question of equal text keeps its id there, pairs of equal texts their order, and pairs that
 name no question are joined by their texts. The place of the true statement (`target`: 0 for A, 1 for B) is the data's.
 """
 
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from pipelines.benchmarks.maia.facts import POOL_SIZE, column_of
 from pipelines.benchmarks.parquet_source import MAX_TEXT_BYTES, open_parquet, parquet_rows
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source, SourceWarning
 from pipelines.benchmarks.validation import format_validation_error, read_json
 from pipelines.errors import SourceError
 
@@ -33,7 +33,7 @@ class _Question(BaseModel):
     false_statement: _Pool
 
 
-def read_maia(source: Source) -> Iterator[RawSample | Rejection | Notice]:
+def read_maia(source: Source) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read the hub's `gen` and `mc`, or the one `*.json` file of the folder or its `dataset/`.
 
     Raises:
@@ -46,10 +46,10 @@ def read_maia(source: Source) -> Iterator[RawSample | Rejection | Notice]:
     yield from _read_repository(source, _questions_file(source))
 
 
-def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[RawSample | Rejection | Notice]:
+def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Yield the questions of the hub's files under the repository's ids, where it is at hand with equal texts."""
-    beside = [path for path in source.glob("*.json") if path not in {*files["gen"], *files["mc"]}]
-    samples = [s for path in beside[:1] for s in _read_repository(source, path) if isinstance(s, RawSample)]
+    others = [path for path in source.glob("*.json") if path not in {*files["gen"], *files["mc"]}]
+    samples = [s for path in others[:1] for s in _read_repository(source, path) if isinstance(s, RawSample)]
     ids = {(s.data["video"], s.data["question"]): s.data["category"] for s in samples}
     places = {
         statements: (str(s.data["video"]), str(s.data["question"]), index)
@@ -67,7 +67,7 @@ def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[Ra
             yield Rejection(file=path, item=f"row {number}, {video}/{category}", reason=sample)
         else:
             yield replace(sample, data={**sample.data, "letters": letters})
-    yield Notice(message="the hub's order of statements A and B is used, not a drawn one")
+    yield SourceWarning(message="the hub's order of statements A and B is used, not a drawn one")
 
 
 def _read_repository(source: Source, path: str) -> Iterator[RawSample | Rejection]:

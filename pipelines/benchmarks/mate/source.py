@@ -19,7 +19,7 @@ from pipelines.benchmarks.parquet_source import (
     parquet_rows,
     picture_bytes,
 )
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source, SourceWarning
 from pipelines.errors import SourceError
 
 PICTURE: Final = "picture"
@@ -86,7 +86,7 @@ class SceneCollection:
         """Record an oddity and its location."""
         self.odd.setdefault(oddity, []).append(location)
 
-    def notices(self) -> Iterator[Notice]:
+    def warnings(self) -> Iterator[SourceWarning]:
         """Return the oddities, each kind once."""
         for scene in self.scenes.values():
             for task in CROSSMODAL:
@@ -96,14 +96,14 @@ class SceneCollection:
                     self.note("2-shot and 2-shot-cot ask different questions; they should be the same", name)
         for oddity, locations in self.odd.items():
             more = f" and {len(locations) - 1:,} more" if len(locations) > 1 else ""
-            yield Notice(f"{oddity} ({locations[0]}{more})")
+            yield SourceWarning(f"{oddity} ({locations[0]}{more})")
         generated = any(row.generated for scene in self.scenes.values() for row in scene.rows.values())
         for first, second in FILE_KINDS.values():
             for setting in SETTINGS:
                 first_count, second_count = self.counts[first, setting], self.counts[second, setting]
                 odd = (first_count + second_count) % 2 if generated else 0  # an odd number of scenes has no halves
                 if abs(first_count - second_count) > odd:
-                    yield Notice(
+                    yield SourceWarning(
                         f"{setting}: {first_count:,} rows of {first}, {second_count:,} of {second};"
                         " the counts should be equal"
                     )
@@ -187,16 +187,16 @@ def picture_problem(source: Source, picture: MediaFile) -> str:
 _FILE = re.compile(r"(mm|um)_([012])shot(_cot)?\.jsonl")
 
 
-def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
+def read_mate(source: Source) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read whichever form the folder holds; SourceError where it holds neither."""
     listed = source.glob("*.jsonl")
     files = [path for path in listed if _FILE.fullmatch(path)]
     tables = [path for pattern in ("*.parquet", "*/*.parquet") for path in source.glob(pattern)]
     if files:
         for path in sorted(set(listed) - set(files)):
-            yield Notice(f"{path}: not a file of MATE (mm_0shot.jsonl and so on), skipped")
+            yield SourceWarning(f"{path}: not a file of MATE (mm_0shot.jsonl and so on), skipped")
         if tables:
-            yield Notice("Parquet files next to the JSONL files are skipped")
+            yield SourceWarning("Parquet files next to the JSONL files are skipped")
         yield from _development(source, files)
     elif tables:
         yield from read_public(source, tables)
@@ -206,21 +206,21 @@ def read_mate(source: Source) -> Iterator[RawSample | Rejection | Notice]:
         )
 
 
-def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejection | Notice]:
+def _development(source: Source, files: list[str]) -> Iterator[RawSample | Rejection | SourceWarning]:
     collection, pictures = SceneCollection(), set(source.glob("img/*"))
     for path in files:
         for item, row in _lines(source, path):
             problem = row if isinstance(row, str) else missing_picture(row, pictures, path) or collection.add(row, path)
             if problem is not None:
                 yield problem if isinstance(problem, Rejection) else Rejection(file=path, item=item, reason=problem)
-    yield from collection.notices()
-    white, notice = None, None
+    yield from collection.warnings()
+    white, warning = None, None
     if f"img/{WHITE_NAME}" in pictures:
         white = MediaFile(role=WHITE, kind="image", path=f"img/{WHITE_NAME}")
-        notice = picture_problem(source, white)
-    if notice:
+        warning = picture_problem(source, white)
+    if warning:
         white = None
-        yield Notice(f"img/{WHITE_NAME}: {notice}; a white picture of 480 x 320 replaces it")
+        yield SourceWarning(f"img/{WHITE_NAME}: {warning}; a white picture of 480 x 320 replaces it")
     for name in collection.ordered(list(collection.scenes)):
         entry = collection.scenes[name]
         path = f"img/{entry.image or name + '.png'}"
@@ -253,7 +253,7 @@ _COLUMNS: Final = ("id", "scene", "question", "answer", "task", "pointer_attribu
 _BATCH: Final = 64  # rows per batch with pictures
 
 
-def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Rejection | Notice]:
+def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read texts first, then pictures batch by batch: they are never all in memory.
 
     Raises:
@@ -272,9 +272,9 @@ def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Reject
                 bare += 1
                 for derived_row in derived_rows(row):
                     collection.add(derived_row, path)
-    yield from collection.notices()
+    yield from collection.warnings()
     if bare:
-        yield Notice(
+        yield SourceWarning(
             f"{bare:,} rows hold a question and no prompt: their prompts are built, and for 1-shot, 2-shot and"
             " 2-shot-cot with solved examples drawn from the scene, so that numbers are not the published ones'"
         )
@@ -283,10 +283,12 @@ def read_public(source: Source, paths: list[str]) -> Iterator[RawSample | Reject
 
 def _with_pictures(
     source: Source, paths: list[str], collection: SceneCollection
-) -> Iterator[RawSample | Rejection | Notice]:
+) -> Iterator[RawSample | Rejection | SourceWarning]:
     white = _white(source, paths)
     if white is not None and (problem := picture_problem(source, white)):
-        yield Notice(f"{white.path}: {problem}; a white picture of 480 x 320 replaces all pictures of txt2txt rows")
+        yield SourceWarning(
+            f"{white.path}: {problem}; a white picture of 480 x 320 replaces all pictures of txt2txt rows"
+        )
         white = None
     names = sorted(collection.scenes, key=lambda name: not collection.scenes[name].pictured)
     ordered = collection.ordered(names)

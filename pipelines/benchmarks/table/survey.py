@@ -10,7 +10,7 @@ from typing import Any, Final
 from pipelines.benchmarks.known_tables import KINDS, Kind, TableDefinition
 from pipelines.benchmarks.readers.amounts import parse_number
 from pipelines.benchmarks.readers.short_answers import spelled
-from pipelines.benchmarks.records import Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.records import RawSample, Rejection, Source, SourceWarning
 from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.conversations import Conversations, conversations_of
@@ -108,11 +108,13 @@ class TableSource:
     files: TableFiles
     split: str
     media_optional: bool
-    notices: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
-    def read(self, source: Source, _column_map: Mapping[str, str], /) -> Iterator[RawSample | Rejection | Notice]:
+    def read(
+        self, source: Source, _column_map: Mapping[str, str], /
+    ) -> Iterator[RawSample | Rejection | SourceWarning]:
         """Yield the rows of the files."""
-        yield from map(Notice, self.notices)
+        yield from map(SourceWarning, self.warnings)
         count = 0
         for path in self.files.paths:
             split, optional = self.split, self.media_optional
@@ -129,10 +131,10 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     """Return the source of a table with its definition; SourceError where it has none."""
     where = f"{source.uri}/{files.paths[0]}"
     columns = _columns(source, files)
-    notices = [remark for path in files.paths for remark in remarks(source, path)]
+    warnings = [remark for path in files.paths for remark in remarks(source, path)]
     if talk := conversations_of(columns, given, where):
         if earlier := _with_earlier_turns(source, files, talk):
-            notices.append(f"{counted(earlier, 'row')} of several exchanges: the earlier turns are in the question")
+            warnings.append(f"{counted(earlier, 'row')} of several exchanges: the earlier turns are in the question")
         files = replace(files, conversations=talk)
         columns = [*dict.fromkeys((*columns, *_columns(source, files)))]
         columns.remove(talk.column)
@@ -150,8 +152,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if len(labels) > MAX_LABELS:
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     texts = {key: given.texts[key] for key in ("title", "citation", "headline", "prompt") if key in given.texts}
-    first_index, index_notices = _first_index(answers) if chosen == "choice" else (0, [])
-    notices += index_notices
+    first_index, index_warnings = _first_index(answers) if chosen == "choice" else (0, [])
+    warnings += index_warnings
     if chosen == "choice" and answers.equal_options and not given.reject_equal_options:
         columns_of_options = ", ".join(roles["options"])
         raise SourceError(
@@ -161,10 +163,10 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         )
     if chosen == "label" and answers.respelled:
         pairs = [f"{first!r} and {other!r}" for other, first in answers.respelled.items()]
-        notices.append(f"labels that differ by case, hyphens, quotes or stops alone count as one: {described(pairs)}")
+        warnings.append(f"labels that differ by case, hyphens, quotes or stops alone count as one: {described(pairs)}")
     if not (kind or "kind" in given.texts) and chosen != "choice":
         counts = {"number": answers.numbers, "yes-no": answers.yes_no}
-        notices += [
+        warnings += [
             f"the kind is {chosen}, though {count:,} of {answers.rows:,} fit {name}; --kind {name} rejects the rest"
             for name, count in counts.items()
             if name != chosen and answers.rows / 2 < count < answers.rows
@@ -187,7 +189,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if in_rows and in_rows not in (names := _splits(source, files, roles["split"][0])):
         raise SourceError(f"--split {split}: {where} has the splits {described(sorted(names))}")
     return TableSource(
-        definition=definition, files=files, split=in_rows, media_optional=given.media_optional, notices=tuple(notices)
+        definition=definition, files=files, split=in_rows, media_optional=given.media_optional, warnings=tuple(warnings)
     )
 
 
@@ -247,14 +249,14 @@ def _splits(source: Source, files: TableFiles, column: str) -> set[str]:
 def _first_index(answers: _Answers) -> tuple[int | None, list[str]]:
     counts, total, texts = answers.indices, answers.indices.total(), answers.option_texts
     if texts > _MOSTLY * total:
-        notice = f"digits of answers are read as texts of options, as {texts:,} of {total:,} are, not as indices"
-        return None, [notice] if answers.in_range > _MOSTLY * total else []
+        warning = f"digits of answers are read as texts of options, as {texts:,} of {total:,} are, not as indices"
+        return None, [warning] if answers.in_range > _MOSTLY * total else []
     if counts["zero"] or not total:
         return 0, []
-    first, notice = 0, "indices of options are taken to count from 0, though none is 0"
+    first, warning = 0, "indices of options are taken to count from 0, though none is 0"
     if counts["count"]:
-        first, notice = 1, "indices of options count from 1: none is 0, and some equal the number of options"
-    return first, [notice + f"; {texts:,} of {total:,} are also the text of an option, and not read so" * (texts > 0)]
+        first, warning = 1, "indices of options count from 1: none is 0, and some equal the number of options"
+    return first, [warning + f"; {texts:,} of {total:,} are also the text of an option, and not read so" * (texts > 0)]
 
 
 def _kind(given: str, roles: Mapping[str, Any], answers: _Answers, where: str, columns: Sequence[str]) -> Kind:

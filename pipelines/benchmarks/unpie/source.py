@@ -1,4 +1,4 @@
-"""Read UNPIE: every pun with its translations and pictures, rejected rows, and notices of suspicious data.
+"""Read UNPIE: every pun with its translations and pictures, rejected rows, and warnings of suspicious data.
 
 A pun with an unavailable picture is kept, and the requests that need the picture are excluded later.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source, SourceWarning
 from pipelines.benchmarks.text_cleaning import canonical, collapsed, normalize_words
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.files import LANGUAGES, SPLITS, Columns, DataFile, data_files, open_file
@@ -40,7 +40,7 @@ def disambiguator(meaning: int) -> str:
 
 def read_unpie(
     source: Source, column_map: Mapping[str, str] | None = None, pictures: PictureLoader | None = None
-) -> Iterator[RawSample | Rejection | Notice]:
+) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read the data set row by row; `column_map` is field -> path in the source.
 
     Raises:
@@ -83,7 +83,7 @@ class _Reader:
     _sample_by_picture: dict[str, str] = field(default_factory=dict)
     _reported_columns: set[str] = field(default_factory=set)
 
-    def read_file(self, file: DataFile) -> Iterator[RawSample | Rejection | Notice]:
+    def read_file(self, file: DataFile) -> Iterator[RawSample | Rejection | SourceWarning]:
         opened = open_file(self.source, file.path)
         try:
             absent = self.columns.check(opened.shape, file.path)
@@ -102,12 +102,12 @@ class _Reader:
             for item in items:
                 yield self._with_pictures(item) if isinstance(item, _Pun) else item
 
-    def _absent_columns(self, absent: frozenset[str], path: str) -> Iterator[Notice]:
+    def _absent_columns(self, absent: frozenset[str], path: str) -> Iterator[SourceWarning]:
         for name, tasks in _TASKS_BY_FIELD.items():
             if name in absent and f"{path}:{name}" not in self._reported_columns:
                 self._reported_columns.add(f"{path}:{name}")
                 missing = f"{path}: no column {self.columns.paths[name]!r} ({name})"
-                yield Notice(f"{missing}; requests that need it are excluded: {tasks}")
+                yield SourceWarning(f"{missing}; requests that need it are excluded: {tasks}")
 
     def _read_row(self, row: Any, number: int, file: DataFile, absent: frozenset[str]) -> _Pun | Rejection:
         category = str(self.columns.get(row, "category")) if isinstance(row, Mapping) else ""
@@ -192,16 +192,16 @@ class _Reader:
     def _suspect(self, suspicion: str, sample_id: str) -> None:
         self._suspicions.setdefault(suspicion, []).append(sample_id)
 
-    def summary(self) -> Iterator[Notice]:
+    def summary(self) -> Iterator[SourceWarning]:
         """Yield rows and picture coverage of each split, then suspicions about single puns."""
         for split in SPLITS:
             rows = self._rows[split]
             if rows != SPLIT_ROWS:
-                yield Notice(f"{split}: {rows:,} rows, {SPLIT_ROWS} are published")
+                yield SourceWarning(f"{split}: {rows:,} rows, {SPLIT_ROWS} are published")
             if split in self._counts:
-                yield Notice(_coverage(split, self._counts[split]))
+                yield SourceWarning(_coverage(split, self._counts[split]))
         for suspicion, sample_ids in self._suspicions.items():
-            yield Notice(f"{suspicion}: {len(sample_ids):,} ({first_names(list(dict.fromkeys(sample_ids)))})")
+            yield SourceWarning(f"{suspicion}: {len(sample_ids):,} ({first_names(list(dict.fromkeys(sample_ids)))})")
 
 
 class _BadRowError(ValueError):

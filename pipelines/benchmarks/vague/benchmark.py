@@ -16,7 +16,6 @@ from pipelines.benchmarks.base import BenchmarkDefinition, Captions, lazy
 from pipelines.benchmarks.base import SourceItem as SourceRow
 from pipelines.benchmarks.records import (
     MediaFile,
-    Notice,
     Publication,
     RawSample,
     Reading,
@@ -25,6 +24,7 @@ from pipelines.benchmarks.records import (
     Sample,
     SimilarityRequest,
     Source,
+    SourceWarning,
 )
 from pipelines.benchmarks.text_cleaning import FlaggedText
 from pipelines.benchmarks.vague.answers import parse_choice, parse_freeform, without_opener
@@ -59,15 +59,15 @@ def _read_vague(source: Source, _column_map: Mapping[str, str]) -> Iterator[Sour
     for item in (item for file in files for item in file.items):
         by_name.setdefault(item.name, item)
     items = list(by_name.values())
-    human, notices = _human_subsets(source, items)
+    human, warnings = _human_subsets(source, items)
     untagged = {subset: note for subset in SUBSETS if (note := _untagged_note(files, items, subset))}
     for file in files:
         yield from file.rejections
         for item, picture in file.pictures(file.items):
             data = {**item.data, "human": human.get(item.name, "")}
             yield _sample(file, item, picture, data, draw=item.subset in untagged)
-    yield from notices
-    yield from map(Notice, untagged.values())
+    yield from warnings
+    yield from map(SourceWarning, untagged.values())
     yield from _irregularities(items)
 
 
@@ -126,7 +126,7 @@ def _sample(
     )
 
 
-def _human_subsets(source: Source, items: Sequence[SourceItem]) -> tuple[dict[str, str], list[Notice]]:
+def _human_subsets(source: Source, items: Sequence[SourceItem]) -> tuple[dict[str, str], list[SourceWarning]]:
     """Map item names to their human subset: the user's list, else the best rated, ties broken by hash of the name."""
     if not source.exists(_HUMAN_FILE):
         ranked = sorted(items, key=lambda i: (-i.rating, hashlib.sha256(i.name.encode()).hexdigest()))
@@ -136,12 +136,12 @@ def _human_subsets(source: Source, items: Sequence[SourceItem]) -> tuple[dict[st
     except UnicodeDecodeError as error:
         raise SourceError(f"{source.uri}/{_HUMAN_FILE}: not UTF-8 ({error}); expected one image_name a line") from error
     listed = dict.fromkeys((line.strip() for line in lines if line.strip()), HUMAN_LISTED)
-    notices = []
+    warnings = []
     if unknown := sorted(listed.keys() - {item.name for item in items}):
-        notices.append(Notice(f"{_HUMAN_FILE}: {first_names(unknown)} not among the usable items"))
+        warnings.append(SourceWarning(f"{_HUMAN_FILE}: {first_names(unknown)} not among the usable items"))
     if len(listed) != HUMAN_ITEMS:
-        notices.append(Notice(f"{_HUMAN_FILE}: {len(listed):,} items, where a human answered {HUMAN_ITEMS}"))
-    return listed, notices
+        warnings.append(SourceWarning(f"{_HUMAN_FILE}: {len(listed):,} items, where a human answered {HUMAN_ITEMS}"))
+    return listed, warnings
 
 
 def _untagged_note(files: Sequence[SourceFile], items: Sequence[SourceItem], subset: str) -> str:
@@ -164,21 +164,21 @@ def _untagged_note(files: Sequence[SourceFile], items: Sequence[SourceItem], sub
     )
 
 
-def _irregularities(items: Sequence[SourceItem]) -> Iterator[Notice]:
-    """Yield notices of irregularities for which no single row is at fault."""
+def _irregularities(items: Sequence[SourceItem]) -> Iterator[SourceWarning]:
+    """Yield warnings of irregularities for which no single row is at fault."""
     counts = Counter(item.subset for item in items)
     if counts != SUBSETS:
         actual = ", ".join(f"{counts[name]:,} {name}" for name in SUBSETS)
         expected = ", ".join(f"{size:,} {name}" for name, size in SUBSETS.items())
-        yield Notice(f"{actual} items; the published set has {expected}")
+        yield SourceWarning(f"{actual} items; the published set has {expected}")
     gold = Counter(item.data["ordering"][0] for item in items)
     shares = {letter: gold[letter] / len(items) for letter in LETTERS} if items else {}
     if any(not _LETTER_SHARE[0] <= share <= _LETTER_SHARE[1] for share in shares.values()):
         percentages = ", ".join(f"{letter} {share:.1%}" for letter, share in shares.items())
-        yield Notice(f"gold letters are uneven: {percentages}; 20% to 30% each are expected")
+        yield SourceWarning(f"gold letters are uneven: {percentages}; 20% to 30% each are expected")
     equal = [item.name for item in items if len(set(item.data["readings"].values())) < len(LETTERS)]
     if equal:
-        yield Notice(f"two readings are equal in {first_names(equal)}")
+        yield SourceWarning(f"two readings are equal in {first_names(equal)}")
 
 
 def _read_choice(row: Row, flags: tuple[str, ...]) -> Reading:

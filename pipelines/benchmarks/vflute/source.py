@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source, SourceWarning
 from pipelines.benchmarks.validation import first_names
 from pipelines.benchmarks.vflute.facts import FULL_TEST
 from pipelines.benchmarks.vflute.source_hub import (
@@ -32,7 +32,7 @@ def shot_role(index: int) -> str:
     return f"shot/{index}"
 
 
-def read_vflute(source: Source) -> Iterator[RawSample | Rejection | Notice]:
+def read_vflute(source: Source) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read all rows of the test split; SourceError if its files are missing or one is unreadable as a whole."""
     path, files = find_text_file(source), hub_files(source, "test")
     if not path and not files:
@@ -52,7 +52,7 @@ def read_vflute(source: Source) -> Iterator[RawSample | Rejection | Notice]:
             yield hub_row if isinstance(hub_row, Rejection) else assembler.join(hub_row)
     for row in list(assembler.rows.values()):
         yield assembler.with_picture_file(row, has_hub=bool(files))
-    yield from assembler.notices(has_hub=bool(files))
+    yield from assembler.warnings(has_hub=bool(files))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class _Shots:
 
 @dataclass(slots=True, kw_only=True)
 class _SampleAssembler:
-    """Combines rows of the authors' file with pictures, and collects what needs a notice."""
+    """Combines rows of the authors' file with pictures, and collects what needs a warning."""
 
     source: Source
     path: str
@@ -99,18 +99,20 @@ class _SampleAssembler:
         hub = ", and data/test-*.parquet has no such id" if has_hub else ""
         return Rejection(file=self.path, item=row.id, reason=f"no picture: found neither {paths}{hub}")
 
-    def notices(self, *, has_hub: bool) -> Iterator[Notice]:
+    def warnings(self, *, has_hub: bool) -> Iterator[SourceWarning]:
         """Yield irregularities of the whole data set."""
         if has_hub and self.without_instruction:
             count = len(self.without_instruction)
             reason = f"{count} rows have no instruction in {self.path}" if self.path else f"no {FILES[0]}"
-            yield Notice(f"{reason}: their prompts use this project's own wording, not the authors'")
+            yield SourceWarning(f"{reason}: their prompts use this project's own wording, not the authors'")
         if self.leaking:
-            yield Notice(f"captions that begin with a label left from annotation, kept: {first_names(self.leaking)}")
+            yield SourceWarning(
+                f"captions that begin with a label left from annotation, kept: {first_names(self.leaking)}"
+            )
         if self.mismatched:
-            yield Notice(f"phenomenon does not belong to the source, kept: {first_names(self.mismatched)}")
+            yield SourceWarning(f"phenomenon does not belong to the source, kept: {first_names(self.mismatched)}")
         if self.samples != FULL_TEST:
-            yield Notice(f"{self.samples} of the {FULL_TEST} test rows: not comparable with published numbers")
+            yield SourceWarning(f"{self.samples} of the {FULL_TEST} test rows: not comparable with published numbers")
 
     def _sample(self, row: TextRow, picture: MediaFile, file: str) -> RawSample:
         self.samples += 1
@@ -138,25 +140,27 @@ class _SampleAssembler:
         )
 
 
-def _load_shots(source: Source, files: list[str], rows: Mapping[str, TextRow]) -> Generator[Notice, None, _Shots]:
+def _load_shots(
+    source: Source, files: list[str], rows: Mapping[str, TextRow]
+) -> Generator[SourceWarning, None, _Shots]:
     """Select and return the exemplars; without a training split there are none, and few-shot settings are excluded."""
     try:
         train = hub_files(source, "train")
         avoid = {row.claim for row in rows.values()} | (hub_claims(source, files) if train else set())
         selection = select_exemplars(source, train, avoid) if train else ExemplarSelection()
     except SourceError as error:
-        yield Notice(f"no few-shot exemplars, few-shot settings are excluded: {error}")
+        yield SourceWarning(f"no few-shot exemplars, few-shot settings are excluded: {error}")
         return _Shots()
     if not train:
-        yield Notice("no data/train-*.parquet: few-shot settings have no exemplars and are excluded")
+        yield SourceWarning("no data/train-*.parquet: few-shot settings have no exemplars and are excluded")
         return _Shots()
     for problem in selection.problems:
-        yield Notice(problem)
+        yield SourceWarning(problem)
     exemplars = selection.exemplars
     if exemplars:
-        yield Notice(f"few-shot exemplars in their order: {', '.join(exemplar.id for exemplar in exemplars)}")
+        yield SourceWarning(f"few-shot exemplars in their order: {', '.join(exemplar.id for exemplar in exemplars)}")
     if len(exemplars) < len(EXEMPLARS):
-        yield Notice(f"{len(exemplars)} of {len(EXEMPLARS)} few-shot exemplars: settings with more are excluded")
+        yield SourceWarning(f"{len(exemplars)} of {len(EXEMPLARS)} few-shot exemplars: settings with more are excluded")
     templates = sorted({row.prompt for row in rows.values()})
     media = (_shot_media(index, exemplar) for index, exemplar in enumerate(exemplars))
     return _Shots(media=tuple(media), data=tuple(_shot_data(exemplar, templates) for exemplar in exemplars))

@@ -27,7 +27,7 @@ class BatchFile:
         return len(self._custom_ids)
 
     def has_room(self, line: bytes, omitted: tuple[str, ...]) -> bool:
-        """Return whether a line without these parameters fits beside those that are there; any fits into an empty file.
+        """Return whether a line without these parameters fits the file's present lines; any fits an empty file.
 
         The lines of a file lack the same parameters.
         """

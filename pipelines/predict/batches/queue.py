@@ -299,21 +299,21 @@ class BatchQueue:
     def _collect(self, record: BatchRecord, state: BatchState, results: bytes) -> set[str]:
         """Store the results of an ended batch; return its calls, of which those without a result are sent again."""
         if state.status == "failed":
-            held = self._drop(record)
+            ids = self._drop(record)
             self._explain_refusal(record, state)
-            return held
+            return ids
         del self.in_flight[record.key]
         for custom_id in record.custom_ids:
             self._holders.pop(custom_id, None)
         record = replace(record, is_ended=True, results=self._records.put_results(record.key, results))
         self._records.put(record)
         self._ended[record.key] = record
-        held = set(record.custom_ids)
-        changed = self._take(record, held, results)
-        self._count_unanswered(held - self.outcomes.keys() - changed, state)
-        return held
+        ids = set(record.custom_ids)
+        changed = self._take(record, ids, results)
+        self._count_unanswered(ids - self.outcomes.keys() - changed, state)
+        return ids
 
-    def _take(self, record: BatchRecord, held: Collection[str], results: bytes) -> set[str]:
+    def _take(self, record: BatchRecord, ids: Collection[str], results: bytes) -> set[str]:
         """Take over the outcomes of a batch; return the calls that are sent again without a refused parameter.
 
         Raises:
@@ -322,7 +322,7 @@ class BatchQueue:
         failures: dict[str, FailedAttempt] = {}
         answers = 0
         for custom_id, outcome in self._api.read_results(results):
-            if custom_id not in held:
+            if custom_id not in ids:
                 continue
             if isinstance(outcome, FailedAttempt):
                 failures[custom_id] = outcome

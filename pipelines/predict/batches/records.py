@@ -108,7 +108,7 @@ class BatchRecords:
             record = BatchRecord(**{**raw, **lists})
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise self._damaged(path, f"{type(error).__name__}: {error}") from error
-        # A person writes the id of a batch that was found by hand, beside the checksum of a record without one.
+        # A person writes the id of a batch that was found by hand, next to the checksum of a record without one.
         if checksum not in (None, _checksum(record), _checksum(replace(record, batch_id=""))):
             raise self._damaged(path, "its checksum does not match")
         if self._path(record.key) != path:

@@ -65,7 +65,7 @@ def matrix_table(standings: Sequence[Standing], cost: Table | None = None) -> Ta
     return Table(
         id="summary",
         title="Models and benchmarks",
-        caption=f"The headline of each benchmark by model{_beside([row.label for row in compared])}.",
+        caption=f"The headline of each benchmark by model{_references_text([row.label for row in compared])}.",
         groups=(*((at.title, 1) for at in standings), *((("All", len(further)),) if further else ())),
         columns=(*(metric_label(at.metric) for at in standings), *further),
         rows=(*rows, *heading, *compared),
@@ -81,7 +81,7 @@ def _people_notes(standings: Sequence[Standing]) -> list[str]:
     return [f"People did not answer the same items. {'; '.join(notes)}."] if notes else []
 
 
-def _beside(labels: Sequence[str]) -> str:
+def _references_text(labels: Sequence[str]) -> str:
     """Return what a table or picture has to compare with, in words; '' for nothing."""
     *others, last = [words for label, words in _REFERENCES.items() if label in labels] or [""]
     return f", beside {', '.join(others)}{' and ' if others else ''}{last}" if last else ""
@@ -173,7 +173,7 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
     more = len(models) - len(shown)
     return Bars(
         id="summary_figure",
-        title=f"Every model with its 95% interval{_beside([series.label for series in references])}",
+        title=f"Every model with its 95% interval{_references_text([series.label for series in references])}",
         categories=tuple(at.title for at in drawn),
         series=(*(Series.of(model, numbers) for model, numbers in values.items()), *references),
         y_label="Headline of each benchmark",

@@ -26,7 +26,7 @@ from pipelines.plan.stored_plan import PlanReader
 from pipelines.plan.units import WorkUnit
 from pipelines.predict.clip_sharing import clip_sharing
 from pipelines.predict.loader import excluded_row
-from pipelines.predict.records import HeldReplicas, Receipt
+from pipelines.predict.records import KeptReplicas, Receipt
 from pipelines.predict.stage import predict
 from pipelines.predict.status import StatusWriter
 from pipelines.report.entry_frame import EntryRequests, PlannedEntry
@@ -81,21 +81,21 @@ def predict_until(
     until = Until.parse(context.spec.until or "")
     runs = _benchmark_runs(sweep, plans)
     unavailable: dict[str, str] = {}
-    with clip_sharing(sweep.cluster, plans, context.spec.models) as clips, closing(HeldReplicas(clips)) as held:
+    with clip_sharing(sweep.cluster, plans, context.spec.models) as clips, closing(KeptReplicas(clips)) as kept:
         while open_runs := [each for each in runs if not each.is_over]:
             for each in open_runs:
                 each.reached = next(size for size in looks(len(each.clusters)) if size > each.reached)
             within = {each.name: each.sample_ids for each in runs}
             planned = _without(unavailable, plan_sweep(context, within=within))
-            unavailable |= predict(context, sweep.cluster, planned, status, sweep.costs, held=held)
+            unavailable |= predict(context, sweep.cluster, planned, status, sweep.costs, kept=kept)
             if unavailable.keys() >= plans.keys():
                 return run, unavailable
             for each in runs:
                 each.leave_out(unavailable)
             if context.spec.judges or context.spec.scorers:
-                held.close()  # they may need its GPUs, as the benchmarks' own scorers, which then score at the end
+                kept.close()  # they may need its GPUs, as the benchmarks' own scorers, which then score at the end
             scored = [entry for each in open_runs for entry in each.entries]
-            warnings, gone = score_entries(sweep, scored, defers_defaults=held.actor is not None)
+            warnings, gone = score_entries(sweep, scored, defers_defaults=kept.actor is not None)
             for warning in warnings:
                 log.warning("%s", warning)
             if gone:

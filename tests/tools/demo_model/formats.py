@@ -14,7 +14,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
-from pipelines.plan.selection import cells_of
+from pipelines.plan.selection import selected_groups
 from pipelines.storage.store import Store
 
 _LONGEST: Final = 700
@@ -37,7 +37,7 @@ def closed_questions(folder: Path, seed: int) -> list[tuple[str, tuple[str, ...]
         texts = PromptTexts(definition.prompt_texts, {}, {})
         for shard in dataset.manifest.shards:
             for sample in dataset.read_shard(shard.path):
-                for cell in cells_of(definition, [], []):
+                for cell in selected_groups(definition, [], []):
                     query = PromptInput(sample, cell.task, cell.setting, texts, seed, None)
                     for prompt in definition.prompts(query):
                         if len(prompt.steps) != 1 or not prompt.steps[0].choices:

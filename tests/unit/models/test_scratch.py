@@ -145,7 +145,7 @@ def test_files_go_before_the_proof_of_owners(temporary: Path, monkeypatch: pytes
 def test_process_that_ends_at_once_removes_all_that_it_holds(temporary: Path) -> None:
     code = (
         "import models.scratch as s, os, sys; folders = [s.make_scratch(), s.make_scratch(sys.argv[1])];"
-        "(folders[0] / 'clip').touch(); s.remove_held(); os._exit(3)"
+        "(folders[0] / 'clip').touch(); s.remove_locked(); os._exit(3)"
     )
     (temporary / "short").mkdir()
     subprocess.run([sys.executable, "-c", code, str(temporary / "short")], env={"TMPDIR": str(temporary)}, check=False)

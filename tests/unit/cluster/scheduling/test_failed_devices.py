@@ -35,16 +35,16 @@ def test_holders_of_gpus_that_work_end_once_the_failed_one_is_held_or_the_replic
     fleet = Fleet(gpus=4)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
-    fleet.devices.record_held("n/1", "n", ["1"])
+    fleet.devices.record_reserved("n/1", "n", ["1"])
     assert fleet.devices.avoid("n", ["0"]), "a replica was placed there before a holder"
     assert fleet.running == ["n/1", "n/2"]
-    fleet.devices.record_held("n/2", "n", ["0"])
+    fleet.devices.record_reserved("n/2", "n", ["0"])
     assert fleet.running == ["n/2"]
     fleet = Fleet(gpus=4)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
-    fleet.devices.record_held("n/1", "n", ["1"])
-    fleet.devices.release_spare()
+    fleet.devices.record_reserved("n/1", "n", ["1"])
+    fleet.devices.release_idle()
     assert fleet.running == []
 
 
@@ -52,7 +52,7 @@ def test_gpu_is_taken_back_when_a_request_explains_its_failures_and_tries_to_hol
     fleet = Fleet(gpus=2)
     for _ in range(2):
         fleet.devices.record_device_failure("n", ["0"], "u")
-    fleet.devices.record_held("n/1", "n", ["0"])
+    fleet.devices.record_reserved("n/1", "n", ["0"])
     fleet.devices.excuse("v")
     assert fleet.running == ["n/1"]
     fleet.devices.excuse("u")

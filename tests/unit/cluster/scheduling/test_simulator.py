@@ -42,7 +42,7 @@ def test_models_take_their_time_and_keep_their_gpus() -> None:
     assert set(result.starts.values()) == {0.0}
     assert set(result.loads.values()) == {1}
     assert result.makespan_s == 410.0
-    assert result.held_gpu_s == 8 * 410.0
+    assert result.paid_gpu_s == 8 * 410.0
 
 
 def test_nodes_of_several_sizes_are_added_on_demand_for_models_that_fit_them() -> None:
@@ -54,7 +54,7 @@ def test_nodes_of_several_sizes_are_added_on_demand_for_models_that_fit_them() -
     on = Fleet(gpus=6, gpus_by_node=(4, 1, 1), node_start_s=60.0)
     result = run([work("big", 4, 100.0), work("a", 1, 20.0), work("b", 1, 20.0)], on)
     assert result.makespan_s == 170.0
-    assert result.held_gpu_s == 4 * 170 + 2 * 90
+    assert result.paid_gpu_s == 4 * 170 + 2 * 90
 
 
 def test_lost_node_costs_only_the_work_it_ran() -> None:
@@ -93,7 +93,7 @@ def test_every_unit_runs_once_and_never_below_the_lower_bound(raw: list, gpus: i
         assert set(result.ends) == {w.name for w in works}
         assert max(result.ends.values()) == result.makespan_s
         assert result.makespan_s >= lower_bound(works, fleet(gpus)) * (1 - 1e-9)
-        assert result.held_gpu_s >= result.busy_gpu_s * (1 - 1e-9)
+        assert result.paid_gpu_s >= result.busy_gpu_s * (1 - 1e-9)
         assert result == simulate(scheduler, on)  # a simulation leaves the scheduler as it was
 
 

@@ -11,7 +11,7 @@ from PIL import ImageChops
 
 from jobs.demo.samples import BENCHMARKS, write_sample
 from pipelines.benchmarks import benchmark
-from pipelines.benchmarks.records import Notice, RawSample, Rejection
+from pipelines.benchmarks.records import RawSample, Rejection, SourceWarning
 from pipelines.benchmarks.vflute.facts import SUBSETS
 from pipelines.ingest.source_folder import Folder
 from tests.support.paths import ROOT
@@ -37,7 +37,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def read(written: dict[str, Path], name: str) -> list[RawSample | Rejection | Notice]:
+def read(written: dict[str, Path], name: str) -> list[RawSample | Rejection | SourceWarning]:
     return list(benchmark(name).source(Folder(str(written[name])), {}))
 
 
@@ -75,7 +75,7 @@ def test_mate_sample_replaces_the_remains_of_a_killed_run(written: dict[str, Pat
 
 def test_vague_pictures_are_numbered_and_answer_letters_balanced(written: dict[str, Path]) -> None:
     items = read(written, "vague")
-    notices = [item.message for item in items if isinstance(item, Notice)]
+    notices = [item.message for item in items if isinstance(item, SourceWarning)]
     assert len(notices) == 1, "the only remark is on the number of items"
     assert notices[0].startswith("10 VCR, 6 Ego4D items")
     samples = [item for item in items if isinstance(item, RawSample)]
@@ -116,12 +116,12 @@ def test_vflute_explanations_and_claims_are_unique(written: dict[str, Path]) -> 
 
 
 def test_mate_tasks_are_balanced(written: dict[str, Path]) -> None:
-    assert [item for item in read(written, "mate") if isinstance(item, Notice)] == []
+    assert [item for item in read(written, "mate") if isinstance(item, SourceWarning)] == []
 
 
 def test_unpie_has_all_pictures_and_distinct_translations(written: dict[str, Path]) -> None:
     items = read(written, "unpie")
-    notices = [item.message for item in items if isinstance(item, Notice)]
+    notices = [item.message for item in items if isinstance(item, SourceWarning)]
     assert len([text for text in notices if "8 of 8" in text and "16 of 16" in text]) == 2
     assert len([text for text in notices if "8 rows, 500 are published" in text]) == 2
     assert len(notices) == 4, "no degenerate pair, no phrase that is not in its sentence, no picture twice"

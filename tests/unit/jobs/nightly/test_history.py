@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jobs.nightly.history import History, Pair, night_name, night_time
+from jobs.nightly.history import History, Pair, run_name, run_time
 from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.regressions import Change, Comparison, Level
 from pipelines.errors import DamagedPartError
@@ -22,8 +22,8 @@ def test_history_returns_what_was_written(tmp_path: Path) -> None:
     assert history.last_pairs({("m", "maia"), ("n", "maia")}) == {("m", "maia"): pair}
     assert history.metrics(NOW) == [metric(0.5)]
     assert history.metrics("") == history.metrics(EARLIER) == []
-    assert night_name(datetime(2026, 1, 2, 2, tzinfo=UTC)) == NOW
-    assert night_time(NOW) == datetime(2026, 1, 2, 2, tzinfo=UTC)
+    assert run_name(datetime(2026, 1, 2, 2, tzinfo=UTC)) == NOW
+    assert run_time(NOW) == datetime(2026, 1, 2, 2, tzinfo=UTC)
 
 
 def comparison(*levels: Level) -> Comparison:

@@ -12,7 +12,7 @@ import pytest
 from jobs.cli.main import run
 from jobs.nightly.history import History
 from jobs.nightly.records import NightlyResult
-from jobs.nightly.run import run_night
+from jobs.nightly.run import run_nightly
 from models.engines.random_baseline import RandomEngine
 from models.spec import ModelSpec
 from pipelines.ingest.known import load_tables
@@ -40,7 +40,7 @@ def night(tmp_path: Path) -> Callable[..., NightlyResult]:
             data=data, out=str(tmp_path / "out"), models={"m": ModelSpec(engine="random")}, benchmarks=("checked",),
             judges=(("judge", judge),), judge_checks=again,
         )  # fmt: skip
-        return run_night([spec], History(str(tmp_path / "history")))
+        return run_nightly([spec], History(str(tmp_path / "history")))
 
     return run_with
 

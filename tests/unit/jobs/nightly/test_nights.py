@@ -17,7 +17,7 @@ from jobs.nightly import run as nightly_run
 from jobs.nightly.budget import Budget
 from jobs.nightly.history import History
 from jobs.nightly.records import NightlyResult
-from jobs.nightly.run import planned_pairs, run_night
+from jobs.nightly.run import planned_pairs, run_nightly
 from models.entry_fields import Price
 from pipelines.errors import ModelUnavailableError
 from pipelines.ingest.dataset import Dataset
@@ -49,7 +49,7 @@ def night(history: History) -> Night:
 
     def run(spec: RunSpec, **more: Any) -> NightlyResult:
         start = datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=next(numbers))
-        return run_night([spec], history, clock=lambda: start, **more)
+        return run_nightly([spec], history, clock=lambda: start, **more)
 
     return run
 

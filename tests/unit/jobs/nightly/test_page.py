@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.nightly.history import History, Pair, night_name
+from jobs.nightly.history import History, Pair, run_name
 from jobs.nightly.items import ScoreKey
 from jobs.nightly.page import history_page
 from jobs.nightly.regressions import Change, Comparison
@@ -16,7 +16,7 @@ from tests.support.browser import CHROMIUM, browser
 from tests.unit.jobs.nightly.cases import metric
 
 HOSTILE = "<script>alert(1)</script>"
-NIGHTS = [night_name(datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=day)) for day in range(5)]
+NIGHTS = [run_name(datetime(2026, 1, 1, 2, tzinfo=UTC) + timedelta(days=day)) for day in range(5)]
 
 
 def write_nights(history: History, models: Sequence[str], *, last_state: str = "ran") -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jobs.nightly.items import Items, ItemScores, ScoreKey, items_table, read_items
-from jobs.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_nights
+from jobs.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_runs
 from pipelines.report.measured import Measured
 from tests.unit.jobs.nightly.cases import metric
 
@@ -37,7 +37,7 @@ class Nights:
     def night(self, items: Items, basis: str = "b", **more: object) -> Comparison:
         name = f"{len([night for night in self.items if night]):03}"
         self.items |= {name: items, "": {}}
-        comparison = compare_nights(name, items, self.levels, self.items.__getitem__, bases={PAIR: basis}, **more)
+        comparison = compare_runs(name, items, self.levels, self.items.__getitem__, bases={PAIR: basis}, **more)
         self.items[name] = comparison.items
         self.levels = list(comparison.levels)
         return comparison
@@ -158,7 +158,7 @@ def test_levels_stay_or_are_replaced_by_the_next_measurement() -> None:
     other = Level(model="n", benchmark="maia", night="000", basis="b")
     nights.levels.append(other)
     assert other in nights.night({KEY: share(150)}).levels
-    assert compare_nights("009", {}, nights.levels, nights.items.__getitem__, bases={}).levels == nights.levels
+    assert compare_runs("009", {}, nights.levels, nights.items.__getitem__, bases={}).levels == nights.levels
     nights = Nights()
     nights.night({KEY: share(150)})
     nights.items["000"] = {}

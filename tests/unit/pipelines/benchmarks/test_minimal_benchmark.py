@@ -12,7 +12,7 @@ from models.messages import Generation, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.figures import Bars
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Notice, Prompt, RawSample, Reading, Rejection, Row, Sample, Source
+from pipelines.benchmarks.records import Prompt, RawSample, Reading, Rejection, Row, Sample, Source, SourceWarning
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.measured import Measured
@@ -23,7 +23,7 @@ from tests.support.interval_oracle import share_ends
 # --------------------------------------------------------------------------------------------- the benchmark itself
 
 
-def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | Notice]:
+def read_source(source: Source, _column_map: Mapping[str, str]) -> Iterator[RawSample | Rejection | SourceWarning]:
     """Read one sum a line."""
     for line in source.read_bytes("sums.jsonl").splitlines():
         row = json.loads(line)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.benchmarks.records import Notice, RawSample, Rejection
+from pipelines.benchmarks.records import RawSample, Rejection, SourceWarning
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import find_files
 from pipelines.benchmarks.table.survey import survey
@@ -128,7 +128,7 @@ def test_each_damaged_conversation_costs_itself_alone(tmp_path: Path) -> None:
         except PipelineError as error:  # a field whose new name may be another column
             assert "no row" not in str(error)
             continue
-        items = [item for item in table.read(source, {}) if not isinstance(item, Notice)]
+        items = [item for item in table.read(source, {}) if not isinstance(item, SourceWarning)]
         assert len(items) == 6, number
         assert all(isinstance(items[place], RawSample) for place in (0, 1, 2, 5)), number
         assert all(str(item.reason) for item in items if isinstance(item, Rejection))

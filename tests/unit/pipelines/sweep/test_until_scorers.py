@@ -12,7 +12,7 @@ import pytest
 from models.spec import ModelSpec
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_spec import RunSpec, Stage
-from pipelines.predict.records import HeldReplicas
+from pipelines.predict.records import KeptReplicas
 from pipelines.score import part_scorer, text_scorers
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
@@ -20,7 +20,7 @@ from pipelines.sweep.run import run_sweep
 from pipelines.sweep.until import loop, numbers
 
 
-class Replicas(HeldReplicas):
+class Replicas(KeptReplicas):
     """Stand in for replicas that wait on GPUs from look to look."""
 
     def close(self) -> None:
@@ -35,18 +35,18 @@ def test_killed_run_compares_each_text_once(maia_data: str, tmp_path: Path, monk
             compared.extend(candidates)
             return [0.5 for _ in candidates]
 
-    def predict(*arguments: Any, held: HeldReplicas) -> dict[str, str]:
+    def predict(*arguments: Any, kept: KeptReplicas) -> dict[str, str]:
         plans: Mapping[str, Sequence[ModelPlan]] = arguments[2]
         pending.append(sum(plan.units.requests for plan in plans["m"]))
         if len(pending) == 2:
             raise KeyboardInterrupt
         problems = predict_alone(*arguments)
-        held.actor = held.actor or (object() if pending[-1] else None)
+        kept.actor = kept.actor or (object() if pending[-1] else None)
         return problems
 
     predict_alone = loop.predict
     monkeypatch.setattr(loop, "predict", predict)
-    monkeypatch.setattr(loop, "HeldReplicas", Replicas)
+    monkeypatch.setattr(loop, "KeptReplicas", Replicas)
     for module in (loop, numbers):
         monkeypatch.setattr(module, "looks", lambda clusters: [1, clusters])
     for module in (part_scorer, text_scorers):

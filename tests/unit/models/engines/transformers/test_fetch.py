@@ -161,7 +161,7 @@ def test_weights_used_longest_ago_make_room_and_never_those_in_use(
     for name in "abcd":
         bucket.put_object(Bucket="store", Key=f"{name}/w", Body=name.encode() * 1000)
     held: dict[Path, int] = {}
-    monkeypatch.setattr(weight_store, "_HELD", held)
+    monkeypatch.setattr(weight_store, "_LOCKS", held)
     copies = {name: Path(fetch.ensure_local(spec_of(f"s3://store/{name}")).source) for name in "abc"}
     for age, name in enumerate("bac"):
         os.utime(copies[name] / ".complete", (age, age))
@@ -197,7 +197,7 @@ def test_model_of_the_hub_that_the_disk_cannot_hold_is_not_fetched(
 
 
 def test_only_proved_copies_make_room(bucket: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(weight_store, "_HELD", held := dict[Path, int]())
+    monkeypatch.setattr(weight_store, "_LOCKS", held := dict[Path, int]())
     for key in ("old/w", "old/part/w", "old/kept/w"):
         bucket.put_object(Bucket="store", Key=key, Body=b"w" * 1000)
     copy = Path(fetch.ensure_local(spec_of("s3://store/old")).source)
@@ -236,7 +236,7 @@ def test_only_proved_copies_make_room(bucket: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_linked_copy_is_used_and_not_deleted(bucket: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(weight_store, "_HELD", held := dict[Path, int]())
+    monkeypatch.setattr(weight_store, "_LOCKS", held := dict[Path, int]())
     bucket.put_object(Bucket="store", Key="m/w", Body=b"w" * 1000)
     copy = Path(fetch.ensure_local(spec_of("s3://store/m")).source)
     os.close(held.pop(copy / ".complete"))

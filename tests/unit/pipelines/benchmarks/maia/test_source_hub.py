@@ -13,7 +13,7 @@ import pytest
 from pipelines import Folder
 from pipelines.benchmarks.maia.prompts import true_letter
 from pipelines.benchmarks.maia.source import read_maia
-from pipelines.benchmarks.records import Notice, RawSample, Rejection, Sample
+from pipelines.benchmarks.records import RawSample, Rejection, Sample, SourceWarning
 from pipelines.errors import SourceError
 
 QUESTIONS = [(5, "Sentiment", "Come sta?"), (5, "Sentiment", "Chi ride?"), (8, "OutofScope", "Dov'è il cane?")]
@@ -69,7 +69,7 @@ def test_the_place_of_true_statements_is_that_of_the_data(tmp_path: Path) -> Non
     (first, *_) = samples(write(tmp_path, "json"))
     sample = Sample(sample_id=first.sample_id, data=first.data)
     assert [true_letter(sample, index, 42) for index in range(8)] == ["AB"[target] for target in TARGETS]
-    notices = [item for item in read_maia(Folder(str(tmp_path))) if isinstance(item, Notice)]
+    notices = [item for item in read_maia(Folder(str(tmp_path))) if isinstance(item, SourceWarning)]
     assert [notice.message for notice in notices] == ["the hub's order of statements A and B is used, not a drawn one"]
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks.records import Notice, RawSample, Rejection
+from pipelines.benchmarks.records import RawSample, Rejection, SourceWarning
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.files import Columns, shape_of
@@ -40,7 +40,7 @@ def offline(address: str) -> bytes:
     raise PictureError("HTTP 404")
 
 
-def read(folder: Path, column_map: Mapping[str, str] | None = None) -> list[RawSample | Rejection | Notice]:
+def read(folder: Path, column_map: Mapping[str, str] | None = None) -> list[RawSample | Rejection | SourceWarning]:
     source = Folder(str(folder))
     return list(read_unpie(source, column_map, PictureLoader(source, offline)))
 
@@ -50,7 +50,7 @@ def good(items: list[Any]) -> list[RawSample]:
 
 
 def notices(items: list[Any]) -> list[str]:
-    return [item.message for item in items if isinstance(item, Notice)]
+    return [item.message for item in items if isinstance(item, SourceWarning)]
 
 
 def rejected(items: list[Any]) -> list[tuple[str, str]]:

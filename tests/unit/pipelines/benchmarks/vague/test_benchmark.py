@@ -15,7 +15,7 @@ from PIL import Image
 
 from models.messages import Media
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Notice, RawSample, Rejection
+from pipelines.benchmarks.records import RawSample, Rejection, SourceWarning
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.person_tags import count_tagged_boxes, draw_tags
 from pipelines.errors import SourceError
@@ -37,7 +37,7 @@ def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
     return (
         [record for record in items if isinstance(record, RawSample)],
         [record for record in items if isinstance(record, Rejection)],
-        [record.message for record in items if isinstance(record, Notice)],
+        [record.message for record in items if isinstance(record, SourceWarning)],
     )
 
 

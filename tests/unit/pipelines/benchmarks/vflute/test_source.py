@@ -12,7 +12,7 @@ import pytest
 from models.messages import Text
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.published import load_dataset_facts
-from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Sample
+from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Sample, SourceWarning
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
@@ -40,7 +40,7 @@ def read(folder: Path) -> tuple[list[RawSample], list[Rejection], list[str]]:
     records = list(BENCHMARK.source(Folder(str(folder)), {}))
     samples = [record for record in records if isinstance(record, RawSample)]
     rejections = [record for record in records if isinstance(record, Rejection)]
-    return samples, rejections, [record.message for record in records if isinstance(record, Notice)]
+    return samples, rejections, [record.message for record in records if isinstance(record, SourceWarning)]
 
 
 def ingested(folder: Path, data: Path) -> dict[str, Sample]:

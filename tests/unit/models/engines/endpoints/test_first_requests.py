@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.engines.endpoints.budget import Budget, estimate_tokens
-from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
+from models.engines.endpoints.first_requests import Prefix, PrefixCache, PrefixQueue, shared_prefix
 from models.engines.openai.engine import cache_fields
 from models.entry_fields import Price
 from models.messages import Answer, Call, Frames, Generation, Media, Text, Turn, user
@@ -108,11 +108,11 @@ class TestProvider:
         assert provider.cached == provider.shareable == 29 * 3200
 
 
-def queue_of(cache: PrefixCache, calls: Sequence[Call]) -> LeaderQueue:
+def queue_of(cache: PrefixCache, calls: Sequence[Call]) -> PrefixQueue:
     return cache.queue(calls, [shared_prefix(item, lambda medium: max(1, medium.frames)) for item in calls])
 
 
-def taken_at_once(queue: LeaderQueue) -> list[tuple[Call, Prefix | None]]:
+def taken_at_once(queue: PrefixQueue) -> list[tuple[Call, Prefix | None]]:
     """Take calls until one would have to wait for another."""
     taken = []
     while queue._ready:
@@ -145,7 +145,7 @@ def entry(*, priced: bool = True, **changes: Any) -> ModelSpec:
 
 
 class TestDelay:
-    """Where nothing is cached a run takes at most 1.1 times the rounds that it takes without leaders."""
+    """Where nothing is cached a run takes at most 1.1 times the rounds that it takes without first requests."""
 
     @pytest.mark.parametrize("priced", [True, False])
     @pytest.mark.parametrize("concurrency", [1, 4, 16])

@@ -25,8 +25,8 @@ from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
-from pipelines.predict import beside, stage
-from pipelines.predict.beside import CAPACITY_WAIT_S, JudgesBeside, RunJob, SpareGpus
+from pipelines.predict import concurrent_judges, stage
+from pipelines.predict.concurrent_judges import CAPACITY_WAIT_S, ConcurrentJudges, IdleGpus, RunJob
 from pipelines.predict.records import Job, Receipt, TokenCounts
 from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import UNIT_QUESTIONS
@@ -119,7 +119,7 @@ def test_ended_model_is_judged_while_others_run(sweep: Sweep, judge: ModelSpec, 
     assert sweep.run(judge, gpus, before) == []
     assert sorted(sweep.jobs[:2]) == [("a", 1.0, QUESTIONS), ("b", 1.0, QUESTIONS)]
     assert sweep.jobs[2:] == [("judge", share, QUESTIONS), ("judge", float(gpus), QUESTIONS)]
-    assert sweep.waits_s[2:] == [CAPACITY_WAIT_S, None]  # beside models not until the sweep ends
+    assert sweep.waits_s[2:] == [CAPACITY_WAIT_S, None]  # concurrently: not until the sweep ends
     assert (len(sweep.questions()), sweep.questions().total()) == (2 * QUESTIONS, 2 * QUESTIONS)
     assert sweep.judged() == {"a": (QUESTIONS, 0), "b": (QUESTIONS, 0)}
     assert not list(sweep.out.glob("plan/*/judge-*"))
@@ -164,15 +164,15 @@ def test_judge_leaves_with_the_models_after_what_it_was_asked(
     sweep: Sweep, monkeypatch: pytest.MonkeyPatch, judge: ModelSpec, replicas: int, share: float
 ) -> None:
     """The last model ends while the judge is asked three of its four units, one a replica."""
-    monkeypatch.setattr(beside, "SLICE_UNITS", 1)
-    run, gpus_of, first_look = JudgesBeside.run, list[SpareGpus](), threading.Event()
+    monkeypatch.setattr(concurrent_judges, "SLICE_UNITS", 1)
+    run, gpus_of, first_look = ConcurrentJudges.run, list[IdleGpus](), threading.Event()
 
-    def noted(judges: JudgesBeside, unfinished: set[str], gpus: SpareGpus, run_job: RunJob) -> None:
+    def noted(judges: ConcurrentJudges, unfinished: set[str], gpus: IdleGpus, run_job: RunJob) -> None:
         gpus_of.append(gpus)
         run(judges, unfinished, gpus, run_job)
         first_look.set()
 
-    monkeypatch.setattr(JudgesBeside, "run", noted)
+    monkeypatch.setattr(ConcurrentJudges, "run", noted)
     one_is_judged = threading.Event()
 
     def before(job: Job, done: int) -> None:

@@ -1,4 +1,4 @@
-"""Judges beside predictions: they judge models that have ended, on GPUs that those which still answer do not need."""
+"""Judge finished models while others still answer, on GPUs that no model needs."""
 
 import logging
 import math
@@ -16,7 +16,7 @@ from models.spec import ModelSpec
 from pipelines.errors import FencedError, InternalError, LockedError, PipelineError
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.records import ModelPlan
-from pipelines.predict.records import HeldReplicas, Job
+from pipelines.predict.records import Job, KeptReplicas
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +34,11 @@ CAPACITY_WAIT_S = 60.0  # for a replica's node, if none is on its way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SpareGpus:
+class IdleGpus:
     """GPUs that no model of a schedule needs for now."""
 
     cluster: ClusterInfo
-    spare: Sequence[tuple[int, int]]  # GPUs and free ones of each node that has some
+    idle: Sequence[tuple[int, int]]  # GPUs and free ones of each node that has some
     leave: threading.Event  # a model waits for them, or none runs any more
     is_stopped: Callable[[], bool]  # whether the sweep ends early
 
@@ -49,8 +49,8 @@ class SpareGpus:
         if not spec.needs_gpu(has_gpus=self.cluster.has_gpus):
             return self.cluster
         gpus = math.ceil(spec.replica_gpus)
-        replicas = sum(free // gpus for _, free in self.spare)
-        sizes = tuple(sorted({size for size, free in self.spare if free >= gpus}))
+        replicas = sum(free // gpus for _, free in self.idle)
+        sizes = tuple(sorted({size for size, free in self.idle if free >= gpus}))
         shared = replace(self.cluster, gpus=float(replicas * gpus), max_gpu_nodes=(), is_shared=True, node_sizes=sizes)
         return shared if replicas else None
 
@@ -60,13 +60,13 @@ class SpareGpus:
 
 
 @dataclass(slots=True)
-class JudgesBeside:
-    """The judges of a sweep beside its models, one after another, each with all spare GPUs."""
+class ConcurrentJudges:
+    """The judges of a sweep, run while models answer: one after another, each with all idle GPUs."""
 
     judge_ended: JudgeEnded
     is_off: bool = False  # an error has ended it: the rest is asked when all models have ended
 
-    def run(self, unfinished: Collection[str], gpus: SpareGpus, run_job: RunJob) -> None:
+    def run(self, unfinished: Collection[str], gpus: IdleGpus, run_job: RunJob) -> None:
         """Judge the models that have ended, until all is judged, a model needs the GPUs, or none runs any more.
 
         Raises:
@@ -95,17 +95,17 @@ class JudgesBeside:
             log.warning("no judge is asked before all models have ended: %s", error)
 
 
-def _ask(title: str, job: Job, plans: Sequence[ModelPlan], gpus: SpareGpus, run_job: RunJob) -> bool:
+def _ask(title: str, job: Job, plans: Sequence[ModelPlan], gpus: IdleGpus, run_job: RunJob) -> bool:
     """Ask one judge, and return True, if that pays; raise RunCancelledError where it is to leave."""
     share = gpus.share(job.spec)
     if share is None or not gpus.pays(model_workload(job.model, plans, job.spec)):
         return False
     size = SLICE_UNITS * (min(_replicas(job.spec, share), job.spec.replicas.max))
-    with closing(HeldReplicas()) as held:
+    with closing(KeptReplicas()) as kept:
         for start in range(0, len(job.units), size):
             if gpus.leave.is_set() or gpus.is_stopped():
                 raise RunCancelledError(job.model)
-            part = replace(job, units=job.units[start : start + size], held=held, is_stopped=gpus.is_stopped)
+            part = replace(job, units=job.units[start : start + size], kept=kept, is_stopped=gpus.is_stopped)
             run_job(title.format(job.model), replace(part, wait_for_nodes_s=CAPACITY_WAIT_S), share)
     return True
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from jobs.eyes.probes import (
+from jobs.vision_probe.probes import (
     FRAMES,
     LARGE_PRINT,
     PICTURES,

@@ -13,8 +13,8 @@ from models.messages import Answer, Call, Failure, Media
 
 _KEPT_S: Final = 240.0  # providers keep a prefix for five minutes after its last use, or longer
 _MOST_DELAY: Final = 0.1  # of the run's time, where no provider is known to keep prefixes
-_MOST_MISSES: Final = 2  # groups of a size without a cached token, after which a leader must be affordable
-_MOST_LEADERS: Final = 3  # calls of a group that fail one after another; then the others wait no longer
+_MOST_MISSES: Final = 2  # groups of a size without a cached token, after which a first request must be affordable
+_MAX_FIRST_REQUESTS: Final = 3  # calls of a group that fail one after another; then the others wait no longer
 _PREFIXES: Final = 10_000  # prefixes whose last use is remembered
 
 
@@ -46,12 +46,12 @@ def shared_prefix(call: Call, pictures: Callable[[Media], int]) -> Prefix | None
 
 
 class PrefixCache:
-    """What is known of a provider's cache: which prefixes it may hold, and whether waiting for a leader pays.
+    """What is known of a provider's cache: which prefixes it may hold, and whether waiting for a first request pays.
 
-    A leader always pays where it delays nothing, and for a size of prefix of which tokens were cached before; for each
-    other size it is tried twice where the provider `caches`, or the entry has a price for cached tokens. Else the time
-    that all calls wait for leaders must be at most a tenth of the run's, in rounds of `concurrency` calls: a provider
-    that caches nothing must not slow a run down.
+    A first request always pays if it delays nothing, and if tokens of a prefix of this size were cached before. Other
+    sizes are tried twice if the provider `caches`, or if the entry has a price for cached tokens. Else all waits for
+    first requests may take at most a tenth of the run, in rounds of `concurrency` calls: a provider that caches nothing
+    must not slow a run down.
     """
 
     def __init__(self, settings: EndpointSettings, clock: Callable[[], float], *, caches: bool = False) -> None:
@@ -63,7 +63,7 @@ class PrefixCache:
         self._misses: Counter[int] = Counter()
         self._answers = self._waits = 0
 
-    def queue(self, calls: Sequence[Call], prefixes: Sequence[Prefix | None]) -> "LeaderQueue":
+    def queue(self, calls: Sequence[Call], prefixes: Sequence[Prefix | None]) -> "PrefixQueue":
         """Return the calls in the order in which they may be sent."""
         groups: dict[Prefix, list[Call]] = {}
         for call, prefix in zip(calls, prefixes, strict=True):
@@ -75,7 +75,7 @@ class PrefixCache:
         led = {prefix for prefix in cold if self._is_on and (not delays or self._may_lead(prefix, len(calls)))}
         self._waits += delays and bool(led)
         shared = {prefix for prefix, members in groups.items() if len(members) > 1 or self._is_warm(prefix)}
-        return LeaderQueue(zip(calls, prefixes, strict=True), led, shared, self.record_group)
+        return PrefixQueue(zip(calls, prefixes, strict=True), led, shared, self.record_group)
 
     def record(self, prefix: Prefix | None, answer: Answer) -> None:
         """Note an answer: the provider may hold its prefix from now on."""
@@ -90,7 +90,7 @@ class PrefixCache:
             del self._used[next(iter(self._used))]
 
     def record_group(self, prefix: Prefix) -> None:
-        """Note that a call after its leader was answered: without a cached token of its size so far, that is a miss."""
+        """Note the answer to a call after its first request: a miss if no token of its size was cached so far."""
         if prefix.size not in self._caching:
             self._misses[prefix.size] += 1
 
@@ -108,17 +108,17 @@ class PrefixCache:
 @dataclass(slots=True)
 class _Group:
     waiting: deque[Call] = field(default_factory=deque)
-    leader: str = ""
-    leaders: int = 0
+    first_request: str = ""
+    first_requests: int = 0
     is_open: bool = False
     has_follower: bool = False
 
 
-class LeaderQueue:
-    """Hands out calls: leaders and calls without a group first; the others of a group once its leader's attempt ended.
+class PrefixQueue:
+    """Hands out calls: first requests and ungrouped calls at once, the rest of a group after its first request.
 
-    A leader whose first attempt fails hands on: the next call of its group leads, until three have failed, or one in
-    more time than any other takes; then the others are sent as if there was no group.
+    If a first request fails, the next call of its group takes its place. After three failures, or one that took longer
+    than any other call, the rest of the group is sent without waiting.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class LeaderQueue:
         for call, prefix in calls:
             if prefix not in self._groups or prefix is None:
                 others.append((call, prefix))
-            elif not self._groups[prefix].leader:
+            elif not self._groups[prefix].first_request:
                 self._lead(prefix, call)
             else:
                 self._groups[prefix].waiting.append(call)
@@ -153,7 +153,7 @@ class LeaderQueue:
         return self._ready.popleft()
 
     def end_attempt(self, call: Call, prefix: Prefix | None, outcome: Answer | Failure | None = None) -> None:
-        """Let the others of a group follow its leader's answer, or one of them lead in place of a failed one.
+        """Let the others of a group follow its first request's answer, or one of them lead in place of a failed one.
 
         Without an outcome the call was not sent.
         """
@@ -161,14 +161,14 @@ class LeaderQueue:
         group = self._groups.get(prefix) if prefix is not None else None
         if group is None or prefix is None:
             return
-        if group.leader != call.call_id:
+        if group.first_request != call.call_id:
             if group.is_open and is_answered and not group.has_follower:
                 group.has_follower = True
                 self._on_follower(prefix)
             return
-        group.leader = ""
+        group.first_request = ""
         has_hung = isinstance(outcome, Failure) and outcome.type == "timeout"
-        if is_answered or has_hung or group.leaders >= _MOST_LEADERS or not group.waiting:
+        if is_answered or has_hung or group.first_requests >= _MAX_FIRST_REQUESTS or not group.waiting:
             group.is_open = is_answered
             self._ready.extendleft((follower, prefix) for follower in reversed(group.waiting))
             group.waiting.clear()
@@ -178,7 +178,7 @@ class LeaderQueue:
 
     def _lead(self, prefix: Prefix, call: Call, *, at_once: bool = False) -> None:
         group = self._groups[prefix]
-        group.leader, group.leaders = call.call_id, group.leaders + 1
+        group.first_request, group.first_requests = call.call_id, group.first_requests + 1
         if at_once:
             self._ready.appendleft((call, prefix))
         else:

@@ -8,7 +8,7 @@ MAX_BYTES: Final = 64 << 20  # of the contents that one store holds; those used 
 NAMED: Final = "named"  # the version of a file whose name is a hash of its content: it has no other
 
 
-class HeldFiles:
+class FileCache:
     """Contents by path and version, up to a number of bytes; several threads may use it."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -17,13 +17,13 @@ class HeldFiles:
         self._lock = threading.Lock()
 
     def find(self, path: str, version: str) -> bytes | None:
-        """Return the content of a file if it is held in this version."""
+        """Return the content of a file if it is cached in this version."""
         with self._lock:
-            held = self._contents.get(path)
-            if held is None or held[0] != version:
+            cached = self._contents.get(path)
+            if cached is None or cached[0] != version:
                 return None
             self._contents.move_to_end(path)
-            return held[1]
+            return cached[1]
 
     def add(self, path: str, version: str, content: bytes) -> None:
         """Hold a content in place of the file's other versions, and drop those that were not used for longest."""
