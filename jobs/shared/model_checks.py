@@ -119,7 +119,7 @@ def unable_reason(spec: ModelSpec, checks: ModelChecks) -> str:
             return reason
     if checks.cost_limit and spec.is_endpoint and spec.price is None:
         return "--cost-limit needs its price: set `price` in its entry of the models file"
-    return "" if checks.place == "elsewhere" else _missing_files(spec)
+    return "" if checks.place == "elsewhere" else _missing_files(spec, is_planned=checks.place == "plan")
 
 
 def _reason_in_group(spec: ModelSpec, checks: ModelChecks) -> str:
@@ -147,14 +147,14 @@ def by_reason(reasons: Mapping[str, str]) -> str:
     return "".join(f"\n  {', '.join(models)}: {reason}" for reason, models in names.items())
 
 
-def _missing_files(spec: ModelSpec) -> str:
+def _missing_files(spec: ModelSpec, *, is_planned: bool) -> str:
     """Return why the files of a local model cannot be used."""
     path = gguf_file(spec.model) if spec.runs_locally else None
     missing = missing_path(spec)
     if missing or path is None:
         folder = Path(spec.model).expanduser()
         # A plan would else read the whole of a folder that holds no model, to name its content.
-        is_wrong = spec.runs_locally and folder.is_dir() and not (folder / "config.json").is_file()
+        is_wrong = is_planned and spec.runs_locally and folder.is_dir() and not (folder / "config.json").is_file()
         return missing or (checkpoint_problem(spec) if is_wrong else "")
     try:
         check_gguf(path)

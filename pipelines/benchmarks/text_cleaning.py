@@ -2,7 +2,17 @@
 
 import re
 import unicodedata
+from dataclasses import dataclass
 from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class FlaggedText:
+    """The text of an answer, empty if it is invalid, and its peculiarities, which change no score."""
+
+    text: str
+    flags: tuple[str, ...] = ()
+
 
 UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"
 """Chinese, Japanese and Korean letters as a range of a regular expression: words of these have no space around."""

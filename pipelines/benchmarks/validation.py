@@ -1,13 +1,26 @@
 """Messages of validation errors, worded for the author of the file rather than of the reader."""
 
+import json
 import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from pydantic import ValidationError
 
+from pipelines.benchmarks.records import Source
+from pipelines.errors import SourceError
+
 MAX_ERRORS = 3  # errors named of one row
 MAX_NAMED: Final = 5  # items that a notice names
+
+
+def read_json(source: Source, path: str, *, lines: bool = False) -> Any:
+    """Read a JSON file, or one of JSON lines as a list; SourceError if it is none."""
+    try:
+        text = source.read_bytes(path).decode("utf-8-sig")
+        return [json.loads(line) for line in text.splitlines() if line.strip()] if lines else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
 
 
 def format_validation_error(error: ValidationError) -> str:

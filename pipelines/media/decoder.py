@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ import sys
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -148,7 +150,7 @@ class Decoder:
 
     def _running_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
-            self._child = _start_child()
+            self._child = _starter(os.getpid()).submit(_start_child).result()
             self._finalizer = weakref.finalize(self, _stop_child, self._child)  # for owners that never call `close`
         return self._child
 
@@ -221,6 +223,12 @@ def _container(path: Path) -> str:
         return detect_container(path)
     except (ValueError, OSError) as error:
         raise DecodeError(str(error)) from error
+
+
+@functools.cache
+def _starter(process: int) -> ThreadPoolExecutor:  # noqa: ARG001  a fork has none of its parent's threads
+    """Return a thread that lasts as long as the process: Linux ends a child when the thread that started it ends."""
+    return ThreadPoolExecutor(1, thread_name_prefix="decoders")
 
 
 def _start_child() -> subprocess.Popen[bytes]:

@@ -29,6 +29,7 @@ OURS = {
     "pipelines/media/decoder.py": "a file that was decoded just before",
     "jobs/nightly/fingerprints.py": "files of the package",
     "pipelines/rendering/environment.py": "a file of the package",
+    "pipelines/schemas.py": "a file of the package",
     "pipelines/sweep/import_predictions.py": "parts that were staged in a scratch folder",
 }
 """Modules that open files themselves, and why no pipe can be in their place."""

@@ -24,8 +24,7 @@ from models.engines.endpoints.failures import (
     error_object,
     transient_failure,
 )
-from models.engines.endpoints.first_call import FirstCall
-from models.engines.endpoints.health import Health
+from models.engines.endpoints.health import FirstCall, Health
 from models.engines.endpoints.leaders import LeaderQueue, Prefix, PrefixCache, shared_prefix
 from models.engines.endpoints.pictures import data_uris
 from models.engines.endpoints.rate_limit import AdaptiveConcurrency, RateLimiter

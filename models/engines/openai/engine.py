@@ -4,18 +4,17 @@ Fields that tell a provider which prefix to keep are sent only where it document
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
 
 from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.leaders import Prefix
-from models.engines.endpoints.texts import MARK, marked_messages
+from models.engines.endpoints.texts import MARK, chat_message, marked_messages
 from models.engines.openai.completion import read_reply
-from models.engines.openai.messages import chat_messages
 from models.entry_fields import OptionalParameter
-from models.messages import Call, Failure
+from models.messages import Call, Failure, Media
 from models.spec import ModelSpec
 
 _LIMIT: Final = "max_tokens"
@@ -99,3 +98,23 @@ def cache_fields(spec: ModelSpec) -> tuple[str, ...]:
     if host in _KEYED_HOSTS:
         return (KEY,)
     return (MARK,) if spec.model.startswith(_MARKED.get(host, ("\0",))) else ()
+
+
+def chat_messages(
+    call: Call, pictures: Mapping[Media, Sequence[str]], system: str | None = None, detail: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the chat messages of one call: in each turn all pictures, then the texts joined with line breaks.
+
+    `pictures` holds data URIs, a clip's in the order of its frames; `system` comes before a system turn of the call;
+    `detail` asks the server for a resolution of its own.
+    """
+    further = {"detail": detail} if detail else {}
+    messages = [
+        chat_message(turn, pictures, lambda uri: {"type": "image_url", "image_url": {"url": uri, **further}})
+        for turn in call.turns
+    ]
+    if system is None:
+        return messages
+    if messages and messages[0]["role"] == "system":
+        return [{"role": "system", "content": f"{system}\n\n{messages[0]['content']}"}, *messages[1:]]
+    return [{"role": "system", "content": system}, *messages]

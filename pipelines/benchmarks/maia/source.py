@@ -6,7 +6,6 @@ JSON lies beside them, a question of equal text keeps its id there, pairs of equ
 name no question are joined by their texts. The place of the true statement (`target`: 0 for A, 1 for B) is the data's.
 """
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from pipelines.benchmarks.maia.facts import POOL_SIZE, column_of
 from pipelines.benchmarks.parquet_source import MAX_TEXT_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import MediaFile, Notice, RawSample, Rejection, Source
-from pipelines.benchmarks.validation import format_validation_error
+from pipelines.benchmarks.validation import format_validation_error, read_json
 from pipelines.errors import SourceError
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -73,10 +72,7 @@ def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[Ra
 
 def _read_repository(source: Source, path: str) -> Iterator[RawSample | Rejection]:
     folder = path.rpartition("/")[0]
-    try:
-        videos = json.loads(source.read_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
+    videos = read_json(source, path)
     if not isinstance(videos, list):
         raise SourceError(f"{source.uri}/{path}: a list of videos was expected, this is {type(videos).__name__}")
     for number, video in enumerate(videos, start=1):
@@ -218,19 +214,13 @@ def _target(pair: Mapping[str, Any]) -> int:
 
 
 def _rows(source: Source, path: str) -> Iterator[dict[str, Any]]:
-    content, where = source.read_bytes(path), f"{source.uri}/{path}"
+    where = f"{source.uri}/{path}"
     if path.endswith(".parquet"):
-        file = open_parquet(content, where)
+        file = open_parquet(source.read_bytes(path), where)
         columns = file.schema_arrow.names
         yield from parquet_rows(file, columns, rows=1000, max_bytes=MAX_TEXT_BYTES, where=where)
         return
-    try:
-        text = content.decode("utf-8-sig")
-        rows = (
-            [json.loads(line) for line in text.splitlines() if line.strip()] if path.endswith("l") else json.loads(text)
-        )
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{where}: not readable as JSON ({error}); fetch the file again") from error
+    rows = read_json(source, path, lines=path.endswith("l"))
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise SourceError(f"{where}: a list of rows was expected; fetch the file again")
     yield from rows

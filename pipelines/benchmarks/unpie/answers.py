@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pipelines.benchmarks.text_cleaning import (
+    FlaggedText,
     after_reasoning,
     canonical,
     collapsed,
@@ -20,18 +21,8 @@ from pipelines.benchmarks.text_cleaning import (
 )
 
 Language = Literal["de", "fr", "ko", "en"]
-GroundingFlag = Literal["extra_text"]
-TranslationFlag = Literal["untranslated", "wrong_script", "refusal"]
 
 TIE: Final = 1e-6  # two similarities this close are a tie
-
-
-@dataclass(frozen=True, slots=True)
-class GroundingReading:
-    """The phrase of an answer."""
-
-    text: str  # case-folded, without tags, quotes and final punctuation; empty where the answer is invalid
-    flags: tuple[GroundingFlag, ...]  # peculiarities of the answer; flags change no score
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +31,6 @@ class ExactMatch:
 
     normalised: bool  # after both went through `read_grounding`: the headline
     strict: bool  # as it stands, except for blanks at the ends
-
-
-@dataclass(frozen=True, slots=True)
-class TranslationReading:
-    """The sentence of an answer."""
-
-    text: str  # on one line; empty where the answer is invalid
-    flags: tuple[TranslationFlag, ...]  # peculiarities of the sentence; flags change no score
 
 
 _EMPHASIS = re.compile(r"\*\*|__|`")
@@ -74,7 +57,7 @@ _IN_FRONT = " \t\n\"'()[]{}<>*_-–—•"
 _BEHIND = " \t\n\"'()[]{}<>*_.,;:!?"
 
 
-def read_grounding(raw: str) -> GroundingReading:
+def read_grounding(raw: str) -> FlaggedText:
     """Read the phrase of an answer, or normalize the gold phrase; sentences stay as they are, and match nothing."""
     text = _cleaned(raw)
     start = 0
@@ -82,7 +65,7 @@ def read_grounding(raw: str) -> GroundingReading:
         start = tag.end()
     first, _, rest = text[start:].strip().partition("\n")
     phrase = collapsed(first.lstrip(_IN_FRONT).rstrip(_BEHIND)).casefold()
-    return GroundingReading(phrase, ("extra_text",) if phrase and rest.strip() else ())
+    return FlaggedText(phrase, ("extra_text",) if phrase and rest.strip() else ())
 
 
 def exact_match(raw: str, phrase: str) -> ExactMatch:
@@ -127,7 +110,7 @@ _FOREIGN_REFUSAL = re.compile(
 )
 
 
-def read_translation(raw: str, language: Language, source: str) -> TranslationReading:
+def read_translation(raw: str, language: Language, source: str) -> FlaggedText:
     """Read the sentence of an answer: the paragraph after the language's first tag, or the first one without a tag.
 
     `language` is `en` for reconstruction, `source` the sentence to translate; ValueError for an unknown language.
@@ -138,15 +121,15 @@ def read_translation(raw: str, language: Language, source: str) -> TranslationRe
     tag = _TAGS[language].search(text)
     sentence = without_outer_quotes(collapsed(_paragraph(text, tag, language)))
     if not sentence:
-        return TranslationReading("", ())
-    flags: dict[TranslationFlag, bool] = {
+        return FlaggedText("")
+    flags: dict[str, bool] = {
         "untranslated": bool(normalize_words(sentence))
         and normalize_words(sentence) == normalize_words(canonical(source)),
         "wrong_script": language in _SHOULD_BE_HANGUL
         and (_HANGUL.search(sentence) is not None) != _SHOULD_BE_HANGUL[language],
         "refusal": is_refusal(sentence) or _FOREIGN_REFUSAL.search(sentence) is not None,
     }
-    return TranslationReading(sentence, tuple(flag for flag, raised in flags.items() if raised))
+    return FlaggedText(sentence, tuple(flag for flag, raised in flags.items() if raised))
 
 
 def _paragraph(text: str, tag: re.Match[str] | None, language: Language) -> str:

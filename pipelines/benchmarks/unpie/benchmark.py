@@ -19,8 +19,8 @@ from pipelines.benchmarks.records import (
     Row,
     SimilarityRequest,
 )
+from pipelines.benchmarks.text_cleaning import FlaggedText
 from pipelines.benchmarks.unpie.answers import (
-    TranslationReading,
     equal_by_rule,
     exact_match,
     read_grounding,
@@ -112,7 +112,7 @@ def _translation_request(row: Row, texts: PromptTexts) -> JudgeRequest | None:
     return _yes_or_no(texts.fill(TRANSLATION_JUDGE, wanted=target, other=other, candidate=text[:_JUDGED_CHARS]))
 
 
-def _read_sentence(row: Row) -> TranslationReading:
+def _read_sentence(row: Row) -> FlaggedText:
     lang, meaning = row.variant.split("/")
     if row.task == "reconstruction":
         return read_translation(row.output or "", "en", row.sample.data["translation"][int(meaning)][lang])
@@ -178,9 +178,7 @@ def _read_reconstruction(row: Row) -> Reading:
     return _translation(row, sentence, values, flags)
 
 
-def _translation(
-    row: Row, sentence: TranslationReading, values: Mapping[str, float], flags: tuple[str, ...] = ()
-) -> Reading:
+def _translation(row: Row, sentence: FlaggedText, values: Mapping[str, float], flags: tuple[str, ...] = ()) -> Reading:
     if "human" in row.given:
         values = {**values, "human": row.given["human"]}
     return Reading(

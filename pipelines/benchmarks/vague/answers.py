@@ -2,24 +2,15 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from pipelines.benchmarks.readers.option_letters import Choice, invalid, letter_reader, valid
-from pipelines.benchmarks.text_cleaning import collapsed, is_refusal, without_outer_quotes
+from pipelines.benchmarks.text_cleaning import FlaggedText, collapsed, is_refusal, without_outer_quotes
 
 Flag = Literal["over_15_words", "opener_missing", "refusal"]
 
 MAX_WORDS: Final = 15
 _READER: Final = letter_reader(4)
-
-
-@dataclass(frozen=True, slots=True)
-class FreeformAnswer:
-    """The parsed free-form answer."""
-
-    text: str  # the sentence to score, on one line; empty where the answer is invalid
-    flags: tuple[Flag, ...]  # peculiarities of the sentence; they change no score
 
 
 _MARKER = re.compile(
@@ -76,7 +67,7 @@ _SENTENCE_END = re.compile(r"[.!?]++(?=[\"')\]]*+(?:\s|\Z))")
 _MAX_BULLET = 40  # characters before a statement in which its bullet or number may begin
 
 
-def parse_freeform(raw: str, *, cot: bool) -> FreeformAnswer:
+def parse_freeform(raw: str, *, cot: bool) -> FlaggedText:
     """Parse the sentence of a free-form answer, not cut to the requested length."""
     text = _READER.clean(raw) or ""
     if cot:
@@ -85,14 +76,14 @@ def parse_freeform(raw: str, *, cot: bool) -> FreeformAnswer:
         region = _BLANK_LINE.split(_without_label(without_outer_quotes(text)).strip(), maxsplit=1)[0]
     sentence = collapsed(without_outer_quotes(_without_label(without_outer_quotes(region))))
     if not sentence:
-        return FreeformAnswer("", ())
+        return FlaggedText("")
     has_opener = _OPENER.match(sentence) is not None
     flags: dict[Flag, bool] = {
         "over_15_words": len(sentence.split()) > MAX_WORDS,
         "opener_missing": not has_opener,
         "refusal": not has_opener and is_refusal(sentence),
     }
-    return FreeformAnswer(sentence, tuple(flag for flag, is_set in flags.items() if is_set))
+    return FlaggedText(sentence, tuple(flag for flag, is_set in flags.items() if is_set))
 
 
 def without_opener(text: str) -> str:

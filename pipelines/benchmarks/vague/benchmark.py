@@ -26,7 +26,8 @@ from pipelines.benchmarks.records import (
     SimilarityRequest,
     Source,
 )
-from pipelines.benchmarks.vague.answers import FreeformAnswer, parse_choice, parse_freeform, without_opener
+from pipelines.benchmarks.text_cleaning import FlaggedText
+from pipelines.benchmarks.vague.answers import parse_choice, parse_freeform, without_opener
 from pipelines.benchmarks.vague.facts import CAPTIONED, HUMAN_APPROXIMATE, HUMAN_ITEMS, HUMAN_LISTED, SETTINGS, SUBSETS
 from pipelines.benchmarks.vague.person_tags import MIN_TAGGED_SHARE, count_tagged_boxes, draw_tags
 from pipelines.benchmarks.vague.prompts import (
@@ -192,7 +193,7 @@ def _read_choice(row: Row, flags: tuple[str, ...]) -> Reading:
     )
 
 
-def _parse_freeform_row(row: Row) -> FreeformAnswer:
+def _parse_freeform_row(row: Row) -> FlaggedText:
     return parse_freeform(row.output or "", cot=row.setting.endswith("-cot"))
 
 

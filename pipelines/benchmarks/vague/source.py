@@ -4,7 +4,6 @@ Both hold the same rows of version 2.0. All texts are read before the pictures, 
 set.
 """
 
-import json
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from pipelines.benchmarks.parquet_source import (
 )
 from pipelines.benchmarks.records import MediaFile, Rejection, Source
 from pipelines.benchmarks.vague.person_tags import Box
-from pipelines.benchmarks.validation import format_validation_error
+from pipelines.benchmarks.validation import format_validation_error, read_json
 from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
@@ -212,10 +211,7 @@ def _subset_of_file(path: str) -> Literal["VCR", "Ego4D", ""]:
 
 def _json_file(source: Source, path: str) -> SourceFile | None:
     """Read an array of rows; None for a JSON file of something else, unless its name states a subset."""
-    try:
-        rows = json.loads(source.read_bytes(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
+    rows = read_json(source, path)
     if isinstance(rows, list) and (
         _subset_of_file(path) or any(isinstance(row, dict) and "mcq" in row for row in rows)
     ):

@@ -48,8 +48,8 @@ def test_missing_vllm_is_reported_with_the_remedy(missing: str, monkeypatch: pyt
 
 def test_other_missing_package_is_not_reported_as_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "models.engines.openai.engine")
-    monkeypatch.setitem(sys.modules, "models.engines.openai.messages", None)
-    with pytest.raises(ModuleNotFoundError, match=r"openai\.messages"):
+    monkeypatch.setitem(sys.modules, "models.engines.openai.completion", None)
+    with pytest.raises(ModuleNotFoundError, match=r"openai\.completion"):
         build_engine("m", ModelSpec(engine="openai", model="m", base_url="http://127.0.0.1:1/v1"))
 
 

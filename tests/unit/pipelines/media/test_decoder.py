@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,16 @@ def test_crashed_or_stuck_child_is_replaced(picture: Path) -> None:
         with pytest.raises(DecodeError, match=r"no result after 0\.5 s"):
             decoder.decode_file(picture, Media("image", ""))
         assert decoder._child is None
+
+
+def test_child_outlives_the_thread_that_asked_first(picture: Path) -> None:
+    with Decoder() as decoder:
+        thread = threading.Thread(target=decoder.decode_file, args=(picture, Media("image", "")))
+        thread.start()
+        thread.join()
+        time.sleep(0.3)  # for the signal that Linux sends at the end of a child's starting thread
+        assert decoder._child is not None
+        assert decoder._child.poll() is None
 
 
 def test_child_starts_under_a_lower_memory_limit(picture: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.engines.openai.messages import chat_messages
+from models.engines.openai.engine import chat_messages
 from models.entry_fields import Limits
 from models.messages import Call, Generation, Text, Turn, user
 from tests.support.calls import CLIP, OTHER_PICTURE, PICTURE

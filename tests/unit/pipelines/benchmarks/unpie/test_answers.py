@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipelines.benchmarks.text_cleaning import FlaggedText
 from pipelines.benchmarks.unpie.answers import (
     ExactMatch,
-    GroundingReading,
     Language,
-    TranslationReading,
     equal_by_rule,
     exact_match,
     read_grounding,
@@ -86,14 +85,14 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("row", rows("grounding"), ids=lambda row: repr(row["raw"][:40]))
 def test_read_grounding_agrees_with_golden_rows(row: dict[str, Any]) -> None:
-    assert read_grounding(row["raw"]) == GroundingReading(row["text"], tuple(row["flags"]))
+    assert read_grounding(row["raw"]) == FlaggedText(row["text"], tuple(row["flags"]))
     assert exact_match(row["raw"], row["gold"]) == ExactMatch(row["normalised"], row["strict"])
 
 
 @pytest.mark.parametrize("row", rows("translation"), ids=lambda row: f"{row['language']}:{row['raw'][:40]!r}")
 def test_read_translation_agrees_with_golden_rows(row: dict[str, Any]) -> None:
     reading = read_translation(row["raw"], row["language"], row["source"])
-    assert reading == TranslationReading(row["text"], tuple(row["flags"]))
+    assert reading == FlaggedText(row["text"], tuple(row["flags"]))
 
 
 @pytest.mark.parametrize("row", rows("judge"), ids=lambda row: repr(row["raw"]))

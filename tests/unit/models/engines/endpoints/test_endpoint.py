@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from models.engines.endpoints.remarks import ReplyRemarks
+from models.engines.endpoints.endpoint import ReplyRemarks
 from models.messages import Answer
 
 
