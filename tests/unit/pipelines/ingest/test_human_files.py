@@ -80,7 +80,7 @@ def test_field_that_is_too_long_costs_its_row(tmp_path: Path, data: Store, caplo
 
 
 def test_benchmark_without_human_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(human_files, "benchmark", lambda name: replace(benchmark(name), human=HumanBaseline()))
+    monkeypatch.setattr(human_files, "benchmark", lambda name: replace(benchmark(name), people=HumanBaseline))
     with pytest.raises(UsageError, match="vague accepts no human files"):
         read_human(["vague=people/"])
 

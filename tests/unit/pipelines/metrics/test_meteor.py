@@ -91,6 +91,7 @@ def test_find_wordnet_reads_the_debian_files_unless_they_are_damaged(wordnet_dir
     assert wordnet is not None
     scores = meteor.meteor_english(["the autos stop"], [["the car stop"]], wordnet=wordnet)
     assert scores == [pytest.approx(1 - 0.5 / 27)]
+    meteor.find_wordnet.cache_clear()
     (wordnet_directory / "index.noun").write_text("car n nonsense\n")
     assert meteor.find_wordnet(wordnet_directory) is None
 
