@@ -224,8 +224,8 @@ class JobClient:
             if NO_JOB not in str(error):
                 raise
             raise _UnknownJobError(
-                f"{self._address} no longer knows job {job}: the head was restarted or replaced, which ended the job; "
-                "run the same command again to resume"
+                f"{self._address} no longer knows job {job}: the head was restarted or replaced, and the job ended; "
+                "rerun the command to resume"
             ) from error
 
     def _call(self, request: Callable[[], Any]) -> Any:

@@ -53,8 +53,7 @@ def secret(name: str, *, model: str = "") -> Secret:
     if not (value.isascii() and value.isprintable()) or " " in value:
         # The value stays out of the message: a key with a stray character is still a key.
         raise MissingSecretError(
-            f"{purpose}variable {name} holds whitespace, control or non-ASCII characters, which no key has; "
-            "set it again"
+            f"{purpose}variable {name} contains whitespace, control or non-ASCII characters; set it to a valid key"
         )
     return Secret(value)
 

@@ -85,7 +85,7 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
         if self.offload and not self.can_offload:
             raise ValueError("offload: only engine transformers keeps layers in CPU memory or on disk")
         if self.offload and (self.tensor_parallel > 1 or self.adapter):
-            raise ValueError("offload: a model whose layers are offloaded has tensor_parallel 1 and no adapter")
+            raise ValueError("offload: requires tensor_parallel 1 and no adapter")
         if self.replicas_per_gpu > 1 and (self.tensor_parallel > 1 or self.offload):
             raise ValueError("replicas_per_gpu: only replicas that hold their whole model on one GPU share it")
         if self.adapter_revision and not self.adapter:

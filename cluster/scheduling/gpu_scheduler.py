@@ -270,7 +270,7 @@ def run_concurrently(
                     future.result()
                     ended += name != _CONCURRENT
                 except PostponedError as error:
-                    log.warning("model %r is tried again after the others: %s", name, error)
+                    log.warning("model %r will be retried after the others: %s", name, error)
                     scheduler.postpone(name)
     finally:
         stop.set()

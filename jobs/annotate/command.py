@@ -17,7 +17,7 @@ _MAX_PEOPLE = 50
 
 @listed("Share", "annotate out --benchmark maia --n 50 --people 3 --to forms")
 def annotate(
-    out: Annotated[str, Argument("The --out of a run, whose samples and answers are annotated.", kind="location")],
+    out: Annotated[str, Argument("The --out of the run to annotate.", kind="location")],
     benchmark: Annotated[str, Flag("The benchmark.")],
     n: Annotated[int, Flag("Number of items to draw.", low=1)],
     to: Annotated[Path, Flag("A local folder for the forms.", "Output")],

@@ -12,7 +12,7 @@ from pipelines.registry import extension
 @listed("Understand", "compare out OTHER_OUT")
 def compare(
     out_a: Annotated[str, Argument("The --out of a run.", kind="location")],
-    out_b: Annotated[str | None, Argument("The --out of another run; left out, the same.", kind="location")] = None,
+    out_b: Annotated[str | None, Argument("The --out of another run. Default: OUT itself.", kind="location")] = None,
     models: Annotated[
         str | None,
         Flag("One model, or A,B: A of the first, B of the second; A:SETTING,B:SETTING.", "Models", kind="models"),

@@ -22,7 +22,7 @@ _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is
 def list_(
     what: Annotated[str, Argument("benchmarks, models or settings")],
     models_file: ModelsFiles = None,
-    check: Annotated[bool, Flag("Of models: ask the hub which revisions are behind its main, or gone.")] = False,
+    check: Annotated[bool, Flag("For models: report revisions that are behind the hub's main or deleted.")] = False,
     wide: Annotated[bool, Flag("Of models: all columns, and reasons on one line each.")] = False,
     json: Json = False,
 ) -> None:

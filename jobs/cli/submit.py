@@ -31,9 +31,8 @@ class SubmitOptions(SweepOptions):
         "The cluster's dashboard, such as http://127.0.0.1:8265.", "Cluster", is_required=True, default=""
     )
     env: tuple[str, ...] = flag(
-        "NAME of a variable of this shell for driver and workers, such as a model's key or a store's credentials; "
-        "may be repeated. Its value is encrypted with the cluster's token, without which it is refused, and "
-        "appears in no log and in no process's arguments.",
+        "Pass this shell's variable NAME to driver and workers, such as a model's key; may be repeated. "
+        "Its value is encrypted with the cluster's token and never appears in logs or process arguments.",
         "Cluster",
         is_repeatable=True,
         default=(),

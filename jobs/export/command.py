@@ -36,8 +36,7 @@ class MediaOptions(ExportOptions):
     """Options of forms that can hold pictures and clips."""
 
     media: bool | None = flag(
-        "Include pictures and clips: by default in logs, of which they are most, and not in a data set, where "
-        "their licences must allow it.",
+        "Include pictures and clips. Default: in logs yes, in data sets no, as their licences must allow it.",
         name="--media/--no-media",
     )
 
@@ -46,7 +45,7 @@ class MediaOptions(ExportOptions):
 class RecordOptions(ExportOptions):
     """Options of `eee`."""
 
-    organization: str = flag("Who publishes the results, as the records say it.", metavar="NAME", default="")
+    organization: str = flag("Publisher of the results, written to the records.", metavar="NAME", default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +53,7 @@ class ResultOptions(ExportOptions):
     """Options of `hf-eval`."""
 
     datasets: str | None = flag(
-        "Data sets of the hub that benchmarks are, comma-separated, where they do not cite them.",
+        "Hub data sets of benchmarks that cite none, comma-separated.",
         metavar="NAME=OWNER/NAME",
     )
 

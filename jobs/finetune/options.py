@@ -49,7 +49,7 @@ class FinetuneOptions:
     )
     num_workers: int | None = flag("Workers, one GPU each. [all GPUs of the cluster, or one CPU worker]", low=1)
     eval_every: int | None = flag("Steps between validations. [each epoch]", low=1)
-    checkpoint_every: int = flag("Steps between checkpoints, from which a killed run resumes.", low=1, default=50)
+    checkpoint_every: int = flag("Steps between checkpoints.", low=1, default=50)
     skip_bad_rows: bool = flag("Leave out rows that cannot be used, and list them in training.json.", default=False)
     models_file: ModelsFiles = None
     address: Address = None

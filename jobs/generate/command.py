@@ -32,8 +32,8 @@ def generate(
     like: Annotated[
         str | None,
         Flag(
-            "For mate: ingested data (a folder or s3://bucket/key) whose MATE gets a fresh twin, scene by scene; "
-            "--examples takes the first ones.",
+            "For mate: ingested data (a folder or s3://bucket/key) to draw a fresh counterpart of, scene by scene. "
+            "--examples N takes the first N.",
             kind="location",
         ),
     ] = None,

@@ -22,7 +22,7 @@ def leaderboard(
     eee: Annotated[
         list[str] | None,
         Flag(
-            "Record of Every Eval Ever, or folder of such, local or s3://, whose numbers stand beside, without a "
+            "Every Eval Ever record or folder of records, local or s3://: adds its metrics to the table without a "
             "rank. May be repeated.",
             kind="location",
         ),

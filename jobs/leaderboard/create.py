@@ -71,7 +71,7 @@ def join_outputs(
     if conflicts and not allow_mixed:
         differences = "\n".join(f"  {conflict}" for conflict in conflicts)
         raise UsageError(
-            f"these numbers were not measured alike:\n{differences}\nLeave an output out, choose --benchmarks, or give "
+            f"results are not comparable:\n{differences}\nLeave an output out, choose --benchmarks, or give "
             "--allow-mixed, which marks the rows"
         )
     marks = conflict_notes(measured)

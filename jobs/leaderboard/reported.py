@@ -103,7 +103,7 @@ def reported_rows(locations: Sequence[str], measured: Sequence[LeaderboardRow]) 
         )
     if left_out:
         more = f" and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
-        log.warning("--eee: results of no table here are left out: %s%s", ", ".join(left_out[:_NAMED]), more)
+        log.warning("--eee: skipped results that match no table: %s%s", ", ".join(left_out[:_NAMED]), more)
     return rows
 
 

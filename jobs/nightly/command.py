@@ -37,22 +37,22 @@ class NightlyOptions(RunOptions):
         default=(),
     )
     history: str | None = flag(
-        "Location of the nights' records: a folder or s3://bucket/key. [OUT/history]", "Output", kind="location"
+        "Location of the nightly records: a folder or s3://bucket/key. [OUT/history]", "Output", kind="location"
     )
     summary: Path | None = flag("Write the Markdown summary to this file as well.", "Output")
     policy: Path | None = flag(
-        "Decide by this policy, as `gate` does of all nights' output: its exit codes count.", "Limits"
+        "Apply this policy to the nightly output, as `gate` does, and exit with its code.", "Limits"
     )
     baseline: str | None = flag("The --out of a run that the policy's lines compare with.", "Limits", kind="location")
     gpu_hour_usd: float | None = flag("Price of one GPU for an hour.", "Limits", low=0)
     budget_usd: float | None = flag(
-        "Dollars a night, of endpoints and, with --gpu-hour-usd, of GPUs. Never evaluated pairs run first, then "
-        "changed ones, then the oldest.",
+        "Dollars per run, for endpoints and, with --gpu-hour-usd, GPUs. New pairs run first, then changed "
+        "ones, then the oldest.",
         "Limits",
         low=0,
     )
-    budget_hours: float | None = flag("Hours a night, by estimates.", "Limits", low=0)
-    refresh_days: float | None = flag("Measure again what was not measured for so many days. [never]", "Limits", low=0)
+    budget_hours: float | None = flag("Estimated hours per run.", "Limits", low=0)
+    refresh_days: float | None = flag("Re-run pairs last measured this many days ago. [never]", "Limits", low=0)
 
 
 @listed("Evaluate", "nightly --models open --data data --out out --budget-usd 50")
@@ -97,7 +97,7 @@ def nightly(options: NightlyOptions) -> int:
     if not options.json:
         print_line(f"History: {history.store.uri}/{PAGE}")
     if result.all_failed:
-        raise ModelUnavailableError("nothing that was due could be run; the night is recorded, with the reasons")
+        raise ModelUnavailableError("none of the due pairs could run; the nightly run was recorded with the reasons")
     if decision is not None:
         return EXIT_CODES[decision.decision] or int(bool(result.pairs_in("failed") or result.over_budget))
     return 1 if result.has_alarm else 0
@@ -110,7 +110,7 @@ def _specs(options: NightlyOptions) -> list[RunSpec]:
     from pipelines.benchmarks import benchmark, code_benchmarks
 
     if options.until:
-        raise UsageError("--until: nights are compared on the same rows; leave it out, or use --limit")
+        raise UsageError("--until: nightly runs must have equal rows; drop --until, or use --limit")
     options = replace(options, benchmarks=options.benchmarks or tuple(code_benchmarks()))
     spec = build_run_spec(options)
     if not options.text_models:
@@ -157,7 +157,7 @@ def _write(path: Path, text: str) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError(f"--summary {path}: {error.strerror}; the night itself is recorded") from error
+        raise UsageError(f"--summary {path}: {error.strerror}; the nightly run was recorded") from error
 
 
 def _show_due(pairs: list[PlannedPair], questions: list[str], *, as_json: bool) -> None:

@@ -218,7 +218,9 @@ def _check_options(chat: _Chat) -> None:
     if chat.stream_options and not chat.stream:
         raise BadRequestError("stream_options: only with stream: true", param="stream_options")
     if chat.messages[-1].role == "assistant":
-        raise BadRequestError("messages: the last one is the assistant's, and none is continued", param="messages")
+        raise BadRequestError(
+            "messages: the last message is from the assistant; end with a user message", param="messages"
+        )
 
 
 _LONGEST_NAME = 80

@@ -23,7 +23,7 @@ class ServeOptions:
     max_total_pixels: int = flag("Pixels of all pictures of a request together.", "Limits", low=1, default=128_000_000)
     max_messages: int = flag("Messages of a request, with their parts.", "Limits", low=1, default=1000)
     max_body_mib: int = flag("MiB of a request.", "Limits", low=1, default=64)
-    timeout_s: float = flag("Seconds after which a request without an answer ends.", "Limits", low=1.0, default=600.0)
+    timeout_s: float = flag("Request timeout in seconds.", "Limits", low=1.0, default=600.0)
     address: Address = None
     verbose: Verbose = False
     json: Json = False

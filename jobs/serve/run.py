@@ -31,7 +31,7 @@ log = logging.getLogger("vlmsweep")
 def serve_until_stopped(name: str, spec: ModelSpec, options: ServeOptions) -> int:
     """Serve until Ctrl-C or SIGTERM; return 0, the normal end."""
     if options.no_key and options.key_env:
-        raise UsageError("--no-key and --key-env: give one of them")
+        raise UsageError("--no-key and --key-env are mutually exclusive; give one")
     if not is_loopback(options.host):
         log.warning("listening at %s: every host that reaches this machine reaches the model", options.host)
         if options.no_key:

@@ -136,7 +136,7 @@ def _warn_of_group(group: str, members: Sequence[str], reasons: Mapping[str, str
         raise UsageError(f"{group}: none of these models can run; see `vlmsweep list models`{by_reason(reasons)}")
     if reasons:
         count = f"{len(reasons)} of {len(members)} models"
-        _log.warning("%s leaves out %s, which cannot run here:%s", group, count, by_reason(reasons))
+        _log.warning("%s skips %s, which cannot run here:%s", group, count, by_reason(reasons))
 
 
 def by_reason(reasons: Mapping[str, str]) -> str:

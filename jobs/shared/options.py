@@ -21,7 +21,7 @@ GLOBAL_FLAG = "--log-format"  # a flag of the program and not of a command, acce
 
 Address = Annotated[str | None, Flag("A Ray cluster; default: RAY_ADDRESS, else a local embedded one.", "Cluster")]
 DataOfRun = Annotated[
-    str, Flag("Location of the ingested data, if it is not where the run read it.", "Data", kind="location")
+    str, Flag("Location of the ingested data, if it has moved since the run.", "Data", kind="location")
 ]
 Json = Annotated[bool, Flag("Print one JSON object on standard output.", "Output")]
 ModelsFiles = Annotated[list[Path] | None, Flag("YAML of models, added to the catalog; may be repeated.", "Models")]

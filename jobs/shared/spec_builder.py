@@ -43,7 +43,7 @@ def build_run_spec(options: RunOptions, stages: Sequence[Stage] = (), *, models_
     if not options.benchmarks:
         raise UsageError("--benchmarks: name at least one benchmark; see `vlmsweep list benchmarks`")
     if options.until and list(stages) == [Stage.PREDICT]:
-        raise UsageError("--until: predict alone scores nothing to decide by; use `vlmsweep run`")
+        raise UsageError("--until: `predict` computes no scores; use `vlmsweep run`")
     options, catalog = _with_models(options.without_ignored())
     judges, captioners = _judges(options, catalog), named_models(_captioners(options)[0], catalog, "--captioner")
     checks = _checks(options)
@@ -182,8 +182,8 @@ def _captioners(options: SweepOptions) -> tuple[tuple[str, ...], bool]:
     captioners = names(options.captioner)
     if SELF in captioners and len(captioners) > 1:
         raise UsageError(
-            f"--captioner {','.join(captioners)}: self stands alone; to compare own captions with others', name the "
-            "models themselves"
+            f"--captioner {','.join(captioners)}: self allows no other captioner; name the "
+            "models to compare their captions"
         )
     return ((), True) if SELF in captioners else (captioners, False)
 

@@ -99,7 +99,7 @@ def _open_runs(outs: Sequence[str], data: str, models: Sequence[str], benchmarks
     check_names("benchmark", benchmarks, sorted({entry.benchmark for run in every for entry in run.entries}))
     runs = [run for each in every if (run := each.only(models, benchmarks)).entries]
     if left_out := ", ".join(run.out.uri for run in every if run.out not in [each.out for each in runs]):
-        log.warning("%s: left out of the site, for it holds nothing of --models and --benchmarks", left_out)
+        log.warning("%s: skipped, as it has no results for --models and --benchmarks", left_out)
     if not runs:
         raise UsageError("no output holds these models' answers to these benchmarks")
     return runs
@@ -180,7 +180,7 @@ class _Builder:
                 dataset = self._reader.dataset(entry)
             except DatasetError as error:
                 problems.append(error)
-                log.warning("%s; the samples of %s are left out of the site", error, entry.model)
+                log.warning("%s; the site skips the samples of %s", error, entry.model)
                 self._notes.append(f"{entry.benchmark} {entry.model}: {_DATA_GONE}")
                 continue
             for row in self._reader.rows(entry):

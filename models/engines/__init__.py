@@ -43,8 +43,8 @@ def load_engine(name: str, spec: ModelSpec) -> Engine:
         if not spec.package or error.name not in (spec.package, builder.partition(":")[0]):
             raise
         raise EngineUnreachableError(
-            f"model {name!r} runs on {spec.package}, which is not installed: pip install 'vlmsweep[{spec.package}]'; "
-            "or set `engine: transformers` where transformers runs the model"
+            f"model {name!r} requires {spec.package}: pip install 'vlmsweep[{spec.package}]', or set "
+            "`engine: transformers` if transformers supports the model"
         ) from error
     return engine
 

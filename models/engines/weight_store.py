@@ -134,7 +134,7 @@ def _delete_unused(folder: Path) -> None:
     except (BlockingIOError, Timeout):
         log.info("the weights in %s are in use", folder)
     else:
-        log.warning("deleted the weights in %s, which were used longest ago: their disk is full", folder)
+        log.warning("disk full: deleted the least recently used weights in %s", folder)
 
 
 def _delete_copied(folder: Path, name: str, size: int) -> None:

@@ -170,13 +170,13 @@ def _check_proxy(name: str, value: str, client: HttpClient) -> None:
     if scheme in ("socks4", "socks4a", "socks5", "socks5h"):
         if not client.socks_package:
             raise ShellSettingError(
-                f"{name} is a SOCKS proxy, which the client of object stores does not speak to; {remedy}"
+                f"{name} is a SOCKS proxy, which the object store client does not support; {remedy}"
             )
         if importlib.util.find_spec(client.socks_package) is None:
             package = "PySocks" if client.socks_package == "socks" else client.socks_package
             raise ShellSettingError(f"{name} is a SOCKS proxy, which needs `pip install {package}`; or {remedy}")
         if client is HTTPX and scheme.startswith("socks4"):
-            raise ShellSettingError(f"{name} is a proxy of SOCKS 4, which is not supported; {remedy}")
+            raise ShellSettingError(f"{name} is a SOCKS 4 proxy, which is not supported; {remedy}")
     elif scheme not in ("http", "https"):
         raise ShellSettingError(f"{name} has the unknown scheme {scheme!r}; {remedy}")
 

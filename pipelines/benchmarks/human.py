@@ -217,7 +217,7 @@ class HumanBaseline:
             if file.sample and (name := row[file.sample]) not in samples:
                 raise ValueError(f"line {line}: the data has no {file.sample_noun} {name!r}")
             if person(row[file.person]) == POOLED:
-                raise ValueError(f"line {line}: {row[file.person]!r} stands for all people; give this one another code")
+                raise ValueError(f"line {line}: {row[file.person]!r} is reserved for all annotators; use another code")
         file.check_whole(text)
 
     def predictions(self, kind: str, text: str, /) -> list[dict[str, str]]:

@@ -190,7 +190,7 @@ def _parse_csv(name: str, kinds: Sequence[HumanKind], path: str, text: str) -> H
     best = max(matching, key=lambda kind: len(kind.columns))
     try:
         for problem in over_long_rows(text, best.columns, best.optional):
-            log.warning("%s, %s; the row is left out", path, problem)
+            log.warning("%s, %s; row skipped", path, problem)
     except ValueError as error:
         raise UsageError(f"{path} ({name} {best.name}): {error}; see docs/human-files.md") from error
     return HumanFile(benchmark=name, kind=best.name, uri=path, text=text)

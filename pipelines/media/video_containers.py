@@ -33,7 +33,7 @@ def detect_container(path: Path) -> str:
         raise ValueError(f"not a video in a supported container ({CONTAINERS}), or damaged at its beginning")
     lower_case = head.lower()
     if any(mark in lower_case for mark in _PLAYLIST_MARKS):
-        raise ValueError("this video is a list of other files, which are never read; convert it to MP4")
+        raise ValueError("this video is a playlist of other files; convert it to MP4")
     return name
 
 

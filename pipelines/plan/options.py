@@ -79,11 +79,11 @@ class CommonOptions:
     )
     seed: int = flag("Seed of draws such as the order of options.", default=DEFAULT_SEED)
     cost_limit: float | None = flag(
-        "Dollars that this run may spend, by the prices of the models file.", "Limits", parse=parse_dollars
+        "Most dollars to spend, by the prices of the models file.", "Limits", parse=parse_dollars
     )
     repeats: int = flag(
-        "Ask each request N times, with seeds that follow each other: metrics are means over them, beside "
-        "pass_at_k, pass_hat_k, majority and spread. For models that sample, such as --repeats 5.",
+        "Send each request N times with consecutive seeds. Metrics are means over the repeats; adds "
+        "pass_at_k, pass_hat_k, majority and spread. For models that sample.",
         "Limits",
         low=1,
         high=1000,
@@ -123,15 +123,15 @@ class SweepOptions(CommonOptions):
         default=(),
     )
     trust_remote_code: tuple[str, ...] = flag(
-        "Models, comma-separated, whose publishers' code may run here; without it such models are refused.",
+        "Models, comma-separated, that may run their publishers' code. Other models with code are refused.",
         "Models",
         kind="models",
         is_recorded=False,
         default=(),
     )
     batch: bool = flag(
-        "Send requests to endpoints in batches, at half the price and within a day; for models, judges and "
-        "captioners of engines openai, anthropic and gemini whose provider has them.",
+        "Send requests in batches: half the price, answers within a day. For models, judges and captioners "
+        "of the engines openai, anthropic and gemini.",
         "Models",
         is_recorded=False,
         default=False,

@@ -148,7 +148,7 @@ class RunSpec(CommonOptions):
             raise UsageError("--until: a stress test compares all rows under each condition; use --limit for fewer")
         groups = (selected_groups, human_groups)
         if not any(select(entry, self.tasks, self.settings) for entry in chosen for select in groups):
-            raise UsageError("these tasks and settings have no cell in common; see `vlmsweep list settings`")
+            raise UsageError("no benchmark has these tasks in these settings; see `vlmsweep list settings`")
 
     def part(self, models: Iterable[str], benchmarks: Collection[str]) -> Self:
         """Return the sweep of some of its models and benchmarks, without what is about others, and people's files."""

@@ -170,7 +170,7 @@ class EngineActor:
                 if reason := self._state.record_failed_load(name, self._node, str(error)):
                     return reason
                 pause = next(pauses)
-                log.warning("a replica could not load, and tries again in %g s: %s", pause, error)
+                log.warning("a replica failed to load; retrying in %g s: %s", pause, error)
                 time.sleep(pause)
             else:
                 log.info("the engine is loaded%s", describe_load(self._work.spec, time.monotonic() - began))
@@ -246,5 +246,5 @@ class EngineActor:
         if isinstance(error, DeviceFailedError) and self._gpus:
             self._state.record_device_failure(self._node, self._gpus, part)
         with worker_log_context(self._log_fields, part=part, request_id=request_id):
-            log.warning("%s; the replica is started again", error)
+            log.warning("%s; restarting the replica", error)
         os._exit(ENGINE_DIED)

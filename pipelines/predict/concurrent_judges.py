@@ -92,7 +92,7 @@ class ConcurrentJudges:
         except (ClusterError, ModelError, PipelineError) as error:
             # What is asked ahead ends no sweep that goes on; an error that stays is met once more after all models.
             self.is_off = True
-            log.warning("no judge is asked before all models have ended: %s", error)
+            log.warning("judging is postponed until all models have finished: %s", error)
 
 
 def _ask(title: str, job: Job, plans: Sequence[ModelPlan], gpus: IdleGpus, run_job: RunJob) -> bool:

@@ -101,7 +101,7 @@ def _receipts(job: Job, cluster: ClusterInfo, kept: KeptReplicas) -> Iterator[Re
         if not open_units:
             return
         kept.rows = None
-        log.warning("model %r: %d units were lost by the cluster and are sent again", job.model, len(open_units))
+        log.warning("model %r: the cluster lost %d units; resending them", job.model, len(open_units))
     raise ModelUnavailableError(f"model {job.model!r}: the cluster lost {len(open_units)} units, {MAX_PASSES} times")
 
 

@@ -82,7 +82,7 @@ class ExportedRun:
         check_names("benchmark", benchmarks, sorted({entry.benchmark for entry in entries}))
         metrics = load_metrics(out)
         if metrics is None:
-            log.warning("%s: has no metrics, so none are exported; `vlmsweep report` writes them", out.uri)
+            log.warning("%s: no metrics to export; run `vlmsweep report` first", out.uri)
         entries = [replace(entry, data=data or entry.data) for entry in entries]
         opened = cls(out, run, tuple(entries), tuple(metrics or ())).only(models, benchmarks)
         if not opened.entries:

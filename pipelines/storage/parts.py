@@ -160,7 +160,7 @@ def read_parts(
 
 def move_aside(store: Store, path: str, error: DamagedPartError) -> None:
     """Move a damaged part to `damaged/`, so that its rows are computed again."""
-    log.warning("%s; moved to damaged/, its rows are computed again", error)
+    log.warning("%s; moved to damaged/, its rows will be recomputed", error)
     store.copy_aside(path, "damaged")
     store.delete(path)
 

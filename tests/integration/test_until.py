@@ -211,7 +211,7 @@ def test_refusals(quiz: str, tmp_path: Path, inline_cli: Cli) -> None:
     corpus = inline_cli("run", *flags, "--benchmarks", "vflute", code=2)
     assert "is a number of the whole corpus" in corpus.stderr
     alone = inline_cli("predict", *flags, "--benchmarks", "quiz", code=2)
-    assert "predict alone scores nothing" in alone.stderr
+    assert "`predict` computes no scores" in alone.stderr
 
 
 @pytest.mark.full

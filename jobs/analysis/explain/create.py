@@ -71,7 +71,7 @@ def _side_pairs(
             yield _side(a, first, stores["A"], "A"), _side(b, second, stores["B"], "B"), parts[first.benchmark]
     elif not stores:
         if not (selection.data and selection.benchmarks):
-            raise UsageError("two logs need --data and --benchmarks, whose questions they answer")
+            raise UsageError("comparing two logs requires --data and --benchmarks")
         load_tables(selection.data, selection.benchmarks)
         for name, part in _parts(selection, selection.benchmarks).items():
             spec = _log_spec(part, name, selection.data)

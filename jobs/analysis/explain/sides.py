@@ -116,7 +116,7 @@ def _model_side(side: OutputSide, model: str) -> OutputSide:
 def entry_pairs(a: OutputSide, b: OutputSide, benchmarks: Sequence[str]) -> list[tuple[ManifestEntry, ManifestEntry]]:
     """Return the entries that are compared: of a benchmark in both, each model with itself, or the only one with it.
 
-    Raises UsageError where no benchmark is in both, or which model is meant is not clear.
+    Raises UsageError where no benchmark is in both, or the model is ambiguous.
     """
     names_a, names_b = ({entry.benchmark for entry in side.entries} for side in (a, b))
     shared = sorted(names_a & names_b)
@@ -136,7 +136,7 @@ def _model_pairs(a: OutputSide, b: OutputSide, name: str) -> list[tuple[Manifest
     pairs = [(entry, second[model]) for model, entry in first.items() if model in second]
     if not pairs or (a.out.uri == b.out.uri and not (a.model or b.model)):
         models = one_line(f"{', '.join(first)}; {', '.join(second)}")
-        raise UsageError(f"{name}: which models are meant is not clear ({models}); name them as OUT:MODEL")
+        raise UsageError(f"{name}: the models are ambiguous ({models}); name them as OUT:MODEL")
     return pairs
 
 
@@ -147,5 +147,5 @@ def log_entries(side: OutputSide, benchmarks: Sequence[str]) -> list[ManifestEnt
     entries = [entry for entry in side.entries if not benchmarks or entry.benchmark in benchmarks]
     if len({entry.benchmark for entry in entries}) < len(entries):
         models = ", ".join(dict.fromkeys(entry.model for entry in entries))
-        raise UsageError(f"{side.out.uri}: which model is meant is not clear ({models}); name it as OUT:MODEL")
+        raise UsageError(f"{side.out.uri}: the model is ambiguous ({models}); name it as OUT:MODEL")
     return entries

@@ -80,7 +80,7 @@ class Dialect(ABC):
             return False
         if refused not in self.omitted:
             self.omitted.append(refused)
-            log.warning("%s refuses %s, which is left out from now on: %s", self.spec.model, refused, failure.message)
+            log.warning("%s rejects %s; later requests omit it: %s", self.spec.model, refused, failure.message)
         return True
 
     def refused(self, failure: Failure, omitted: Collection[str]) -> str | None:

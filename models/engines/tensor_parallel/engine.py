@@ -71,7 +71,7 @@ class TensorParallelEngine:
                 self._kill()
                 if not attempts_left:
                     raise EngineUnreachableError(f"{model.source}: its ranks do not start: {error}") from error
-                _log.warning("%s: a rank died while loading; starting the group again: %s", model.source, error)
+                _log.warning("%s: a rank died while loading; restarting the group: %s", model.source, error)
             except BaseException:
                 self._kill()
                 raise

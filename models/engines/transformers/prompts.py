@@ -151,7 +151,7 @@ class PromptMaker:
         if not self._has_format:
             raise ValueError(
                 "the model has no chat template; set chat_format in its entry (vicuna, or plain for unformatted text), "
-                "or run MAIA's unimodal setting, which needs none"
+                "or run MAIA's unimodal setting"
             )
         if self._format is not None:
             if self._processor is None and call.media:

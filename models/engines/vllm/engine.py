@@ -132,7 +132,7 @@ class VLLMEngine:
         beams = max((call.generation.num_beams for call in calls), default=1)
         if beams > 1 and not self._has_warned:
             self._has_warned = True
-            log.warning("vllm has no beam search: answers are decoded greedily where %d beams are asked for", beams)
+            log.warning("vllm has no beam search: requests with %d beams are decoded greedily", beams)
 
     def _scored_texts(self, call: Call, media: Mapping[Media, Frames]) -> list[Submission]:
         """Return one prompt for each text, tokenized as the `transformers` engine does: by itself, after the turns."""

@@ -108,7 +108,7 @@ class _Xml:
 
 
 def _refuse(*_: object) -> None:
-    raise UnreadableError("declares a document type, which no spreadsheet has")
+    raise UnreadableError("declares a document type, which spreadsheets never do")
 
 
 class _Strings(_Xml):

@@ -104,7 +104,7 @@ def row_id(raw: object) -> str:
     """Return the row's id; raise ValueError where it has none."""
     value = _first(raw, _IDS) if isinstance(raw, Mapping) else None
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("no example_id or id, which names the scene")
+        raise ValueError("no example_id or id to name the scene")
     return value
 
 
@@ -304,4 +304,4 @@ def _check_unicode(row: MateRow) -> None:
             [row.sample_id, row.as_data(), [item.as_json() for item in row.scene.objects]], ensure_ascii=False
         ).encode()
     except UnicodeEncodeError as error:
-        raise ValueError("the row holds a lone surrogate, which is not valid Unicode") from error
+        raise ValueError("the row contains a lone surrogate, which is invalid Unicode") from error

@@ -222,7 +222,9 @@ def _in_one_format(source: Source, paths: Sequence[str]) -> list[str]:
     data_paths = [path for path in dict.fromkeys(paths) if posixpath.splitext(path)[1].lower() in _FORMATS]
     formats = {posixpath.splitext(path)[1].lower() for path in data_paths}
     if len(formats) > 1:
-        raise SourceError(f"{source.uri}: the same data in several formats ({', '.join(data_paths)}); keep one of them")
+        raise SourceError(
+            f"{source.uri}: has the same data in several formats ({', '.join(data_paths)}); keep one of them"
+        )
     return data_paths
 
 

@@ -151,7 +151,7 @@ def _decode_data_uri(payload: str, more: str) -> bytes:
         return unquote_to_bytes(payload)
     content = _decode_base64(unquote(payload))
     if not content:
-        raise PictureError("a data: URI whose base64 is broken")
+        raise PictureError("a data: URI with invalid base64")
     return content
 
 

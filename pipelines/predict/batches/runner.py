@@ -238,7 +238,7 @@ def warn_of_batches(job: Job) -> None:
     records = [record for record in BatchRecords(Store(job.out), job.model).load() if not record.is_ended]
     if records:
         log.warning(
-            "model %r: %d requests are in batches at its provider, which a run with --batch collects; this run sends "
-            "and pays those of them that it needs again",
+            "model %r: %d requests are in batches at the provider; this run resends and pays the ones it needs. "
+            "Use --batch to collect them instead",
             *(job.model, sum(len(record.custom_ids) for record in records)),
         )

@@ -118,7 +118,9 @@ def pick_kernel(device: str, dtype: torch.dtype, width: int) -> Kernel:
     for kernel in _KERNELS.get(device, ()):
         if _agrees(kernel, device, dtype, width):
             return kernel
-    _log.warning("no fast attention for %s on %s with heads of %d: using the slow exact one", dtype, device, width)
+    _log.warning(
+        "no fast attention kernel for %s on %s with head size %d: using the slow exact one", dtype, device, width
+    )
     return plain_attention
 
 

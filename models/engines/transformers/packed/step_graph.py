@@ -120,7 +120,7 @@ class StepGraphs:
         except RuntimeError as error:  # a module reads the device in the middle of a step, or memory is short
             self._is_on = False
             reason = str(error.__context__ or error).partition("\n")[0]
-            _log.warning("steps are not recorded as CUDA graphs, which makes long answers slower: %s", reason)
+            _log.warning("CUDA graphs are off, so long answers are slower: %s", reason)
             return None
         finally:
             rows.states = states

@@ -83,7 +83,7 @@ def test_night_in_which_all_pairs_fail_is_recorded_and_exits_with_3(
     assert "its weights are not here" in summary_file.read_text()
     assert captured.out.count("its weights are not here") == 1
     assert "its weights" not in captured.err
-    assert "the night is recorded" in captured.err
+    assert "the nightly run was recorded" in captured.err
     if as_json:
         assert [pair["state"] for pair in json.loads(captured.out)["pairs"]] == ["failed"]
     assert len(History(str(tmp_path / "out" / "history")).last_pairs({("random", "maia")})) == 1

@@ -120,7 +120,7 @@ def test_pictures_are_shrunk_to_the_models_limit_and_counted_once() -> None:
         ({"of_no_api": None}, 400, "of_no_api: not supported here, leave it out"),
         ({"x" * 5000: 1}, 400, f"{'x' * 80}...: not supported"),
         ({"messages": [{"role": "user", "content": "x", "name": "bob"}]}, 400, "messages.0.name: not supported here"),
-        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "the last one is the assistant's"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "the last message is from the assistant"),
         ({"n": 2}, 400, "n: "),
         ({"tools": []}, 400, "tools"),
         ({"stop": ["x"]}, 400, "stop"),

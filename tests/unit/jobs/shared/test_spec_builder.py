@@ -30,7 +30,7 @@ def test_captioners_are_listed_or_repeated_and_each_counts_once() -> None:
 def test_own_captions_are_not_listed_with_others() -> None:
     assert build_run_spec(flags("self")).own_captions
     for check in (build_run_spec, validate_remote_flags):
-        with pytest.raises(UsageError, match="self stands alone"):
+        with pytest.raises(UsageError, match="self allows no other captioner"):
             check(flags("self", "random"))  # type: ignore[operator]
 
 

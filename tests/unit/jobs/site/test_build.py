@@ -130,7 +130,7 @@ def test_a_model_of_one_output_is_enough(
     assert items(folder / "third")
     assert items(folder / "fourth")
     assert not (folder / Path(out).name).exists()
-    assert f"{out}: left out of the site" in caplog.text
+    assert f"{out}: skipped, as it has no results" in caplog.text
     assert run(["site", out, *others, "--models", "fourth", *flags]) == 0
     assert items(folder)
     assert run(["site", out, *others, "--models", "fifth", *flags]) == 2

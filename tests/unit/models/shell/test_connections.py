@@ -152,7 +152,7 @@ def test_address_of_the_hub_that_is_none_is_named(value: str, monkeypatch: pytes
         ({"AWS_ENDPOINT_URL": "http://h:port"}, "AWS_ENDPOINT_URL is no address"),
         ({"AWS_CA_BUNDLE": "/nonexistent", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, "AWS_CA_BUNDLE=/nonexistent"),
         ({"REQUESTS_CA_BUNDLE": "/nonexistent"}, "REQUESTS_CA_BUNDLE=/nonexistent"),
-        ({"HTTPS_PROXY": "socks5://h:1"}, "HTTPS_PROXY is a SOCKS proxy, which the client of object stores"),
+        ({"HTTPS_PROXY": "socks5://h:1"}, "HTTPS_PROXY is a SOCKS proxy, which the object store client"),
         ({"AWS_WEB_IDENTITY_TOKEN_FILE": "/nonexistent"}, "AWS_WEB_IDENTITY_TOKEN_FILE=/nonexistent"),
         ({"HTTP_PROXY": "socks5://h:1"}, ""),  # the store is asked by https
         ({"HTTP_PROXY": "::::", "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}, ""),

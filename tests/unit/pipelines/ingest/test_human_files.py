@@ -138,7 +138,7 @@ def test_second_file_of_a_kind_is_refused(tmp_path: Path) -> None:
         (LABELS + "row 0,ann,entailment\n",
          "line 4: a second row of 'ann' for 'row 0'; the first is on line 2, keep one"),
         (JUDGEMENTS + "row 1,m,ann,0,,0\n", "line 4: error_type is ''"),
-        (LABELS + "row 2,all together,entailment\n", "line 4: 'all together' stands for all people; give this one"),
+        (LABELS + "row 2,all together,entailment\n", "line 4: 'all together' is reserved for all annotators"),
     ],
 )  # fmt: skip
 def test_invalid_row_is_refused_with_its_line(tmp_path: Path, data: Store, content: str, message: str) -> None:

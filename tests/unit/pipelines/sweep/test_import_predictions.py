@@ -207,7 +207,9 @@ def test_rows_of_impossible_people_and_ids_are_rejected(tmp_path: Path) -> None:
     path.write_text(json.dumps({**ROW, "sample_id": SAMPLE, "model": "human:all together"}))
     with AnswerSpool.temporary() as spool:
         read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)
-        assert [(row.item, "stands for all people" in row.reason) for row in spool.rejections] == [("line 1", True)]
+        assert [(row.item, "is reserved for all annotators" in row.reason) for row in spool.rejections] == [
+            ("line 1", True)
+        ]
     path.write_text(json.dumps({**ROW, "sample_id": 10**400}))
     with AnswerSpool.temporary() as spool:
         read_answers(RunSpec(data="", out="", models={}, benchmarks=("maia",)), path, spool)

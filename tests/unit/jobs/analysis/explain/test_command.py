@@ -213,7 +213,7 @@ def test_failed_request_in_a_log_is_an_error(out: str, tmp_path: Path, capsys: p
 def test_logs_need_questions(out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = write_log(tmp_path / "log", log_rows(out, "a", lambda _number, _answer, right: right))
     assert run(["compare", log, log, "--explain"]) == 2
-    assert "two logs need --data and --benchmarks" in capsys.readouterr().err
+    assert "comparing two logs requires --data and --benchmarks" in capsys.readouterr().err
     data = json.loads((Path(out) / "run.json").read_text())["sweep"]["data"]
     rows = explained(capsys, log, log, "--data", data, "--benchmarks", "asked")
     assert {row["share"] for row in rows} == {0.0}
@@ -230,7 +230,7 @@ def test_logs_need_questions(out: str, tmp_path: Path, capsys: pytest.CaptureFix
         (["{out}:a", "{out}:x:y", "--settings", "zzz"], "unknown setting 'zzz'; known: default"),
         (["{out}:a", "{out}:x:y", "--benchmarks", "aske"], "aske is not in both"),
         (["{out}:a", "{out}/none"], "neither the --out of a run"),
-        (["{out}", "{out}"], "which models are meant is not clear"),
+        (["{out}", "{out}"], "the models are ambiguous"),
         (["{out}:a"], "--explain needs two sides"),
         (["{out}", "--models", "a"], "only one model, a, of one output"),
         (["{out}", "--models", "a,c"], "unknown model 'c'; known: a, x:y"),

@@ -182,7 +182,7 @@ def test_request_with_beams_is_decoded_greedily_and_says_so(
     assert {outcome.decoding for outcome in outcomes if isinstance(outcome, Answer)} == {"greedy"}
     assert len(outcomes) == len(calls)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line == "vllm has no beam search: answers are decoded greedily where 3 beams are asked for"
+    assert line == "vllm has no beam search: requests with 3 beams are decoded greedily"
 
 
 @pytest.mark.parametrize(("architecture", "frames"), [("qwen3_vl", 2), ("qwen2_5_vl", 1)])

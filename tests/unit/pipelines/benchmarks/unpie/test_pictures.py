@@ -65,7 +65,7 @@ def test_extension_follows_the_content(tmp_path: Path, form: str, extension: str
         ("../outside.png", "no such file"),
         ("/etc/hostname", "no such file"),
         ("x" * 5000, "no picture that can be decoded"),
-        ("data:image/png;base64,@@@", "base64 is broken"),
+        ("data:image/png;base64,@@@", "invalid base64"),
         ("data:text/plain,hello", "no picture that can be decoded"),
         (PNG[:50], "no picture that can be decoded"),
         (b"<html>not found</html>", "no picture that can be decoded"),
