@@ -107,7 +107,7 @@ def _problem(row: Any) -> str:
     if (status := row.get("status")) not in (None, "", *_STATUSES):
         return f"status {status!r} is none of {', '.join(_STATUSES)}"
     if names["model"] == POOLED:
-        return f"model {POOLED!r} stands for all people; give this person another code"
+        return f"model {POOLED!r} is reserved for all annotators; use another code"
     broken = [name for name, value in {**names, "variant": row.get("variant")}.items() if not _is_encodable(value)]
     return f"{broken[0]} contains an unpaired surrogate, which is not valid Unicode" if broken else ""
 

@@ -117,7 +117,7 @@ def describe_items(uris: Sequence[str], benchmarks: Sequence[str] = ()) -> list[
     if not enough:
         most = max(len(matrix.models) for matrix in matrices)
         raise UsageError(
-            f"at most {most} models given the same items, and fewer than {MIN_MODELS} say nothing about an item; "
+            f"at most {most} models answered the same items, and fewer than {MIN_MODELS} say nothing about an item; "
             "give more outputs"
         )
     seen = [matrix for matrix in enough if not matrix.is_blind] or enough

@@ -67,7 +67,7 @@ def test_one_warning_names_each_model_left_out_with_its_reason(caplog: pytest.Lo
     selected("all")
     (record,) = caplog.records
     first, *reasons = record.getMessage().splitlines()
-    assert first == "--models all leaves out 7 of 10 models, which cannot run here:"
+    assert first == "--models all skips 7 of 10 models, which cannot run here:"
     assert len(reasons) == 6
     assert reasons[0].startswith("  paid, paid-2: variable ABSENT_KEY is not set; `export ABSENT_KEY=...`")
     assert reasons[1] == "  old: withdrawn by its maker: name it to send it requests all the same"
