@@ -6,6 +6,7 @@ from typing import Final
 import pandas as pd
 
 from pipelines.benchmarks.figures import Bars, Figure, Series
+from pipelines.benchmarks.human import SAME_ITEMS
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.layout import BOTH, Rows, TableDef
 from pipelines.benchmarks.prompt_templates import load_facts
@@ -100,7 +101,7 @@ class TableReporter:
 
     @staticmethod
     def _groups(results: Results, column: str, metric: str) -> list[str]:
-        return sorted({str(getattr(key, column)) for key in results.ours if key.metric == metric} - {""})
+        return sorted({str(getattr(key, column)) for key in results.ours if key.metric == metric} - {"", SAME_ITEMS})
 
 
 def _name(metric: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.benchmarks.figures import Figure
+from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import Table
 from pipelines.clean_text import one_line
 from pipelines.rendering import formats
@@ -66,7 +67,8 @@ def page_links(report: ReportData) -> list[dict[str, str]]:
 
 def lead(report: ReportData) -> str:
     """Return one line with models, benchmarks and date."""
-    models = list(dict.fromkeys(row.model for row in report.metrics if row.model not in report.baselines))
+    people = {row.model for row in report.metrics if is_person(row.model)}
+    models = [*dict.fromkeys(row.model for row in report.metrics if row.model not in report.baselines | people)]
     names = ", ".join(models) if 0 < len(models) <= 3 else f"{len(models)} models"
     date = next((report.run[key] for key in _DATES if report.run.get(key)), None)
     text = f"{names} on {', '.join(part.title for part in report.benchmarks) or 'no benchmark'}"

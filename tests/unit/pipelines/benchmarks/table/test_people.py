@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from jobs.annotate.create import form_page
 from pipelines.benchmarks import table_benchmark
-from pipelines.benchmarks.human import csv_text
+from pipelines.benchmarks.human import SAME_ITEMS, csv_text
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import MediaRef, Row, Sample
+from tests.support.report_results import results_of
 
 CHOICE = Sample(
     sample_id="a",
@@ -80,3 +82,16 @@ def test_people_label_models_answers_to_open_questions() -> None:
     text = csv_text((*part.fields, form.annotator, "correct"), [{**part.fields, form.annotator: "ann", "correct": "1"}])
     benchmark.human.check(form.kind, text, {"a": CHOICE})
     assert benchmark.human.output_labels({form.kind: text}) == {("m", "open", "default", "a", ""): {"ann": 1.0}}
+
+
+def test_items_that_people_answered_are_no_subset_of_the_tables() -> None:
+    rows = [
+        {"benchmark": "t", "model": "m", "task": "choice", "setting": "default", "metric": "accuracy", "value": 0.5}
+        | {"subset": subset}
+        for subset in ("", "part", SAME_ITEMS)
+    ]
+    tables = table_benchmark(TableDefinition(name="t", kind="choice")).tables(
+        results_of("t", pd.DataFrame(rows), pd.DataFrame())
+    )
+    (subsets,) = [table for table in tables if table.id == "t_subset"]
+    assert [*subsets.columns] == ["part"]

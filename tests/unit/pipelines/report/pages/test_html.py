@@ -194,4 +194,6 @@ def test_lead_and_headline_say_what_was_measured() -> None:
     assert lead(ReportData(metrics=rows, benchmarks=(part,), run={"finished": "today", "started": "yesterday"})) == (
         "5 models on MAIA, today"
     )
+    people = (*rows[:1], metric(model="human:ann"))
+    assert lead(ReportData(metrics=people, benchmarks=(part,))) == "m0 on MAIA"
     assert lead(ReportData()) == "0 models on no benchmark"
