@@ -136,7 +136,7 @@ def test_other_refusals_are_reported_at_once(head: tuple[str, type[Head]], tmp_p
 def test_job_that_a_restarted_head_does_not_know_is_reported_at_once(head: tuple[str, type[Head]]) -> None:
     url, kind = head
     kind.states = ["RUNNING", "RUNNING", ""]
-    with pytest.raises(ClusterError, match=r"no longer knows job night: .* run the same command again to resume"):
+    with pytest.raises(ClusterError, match=r"no longer knows job night: .* rerun the command to resume"):
         JobClient(url).follow("night", pending_s=5, write=print)
     assert kind.states == [""]
 

@@ -25,7 +25,7 @@ from tests.support import unpie_source
 
 MAIA = "--models random --benchmarks maia --tasks vsv,oevqa --settings 1-frame --limit 2 --data {data} --out {out}"
 UNPIE = "--models random --benchmarks unpie --settings sm --captioner random --data {unpie} --out {folder}/captions"
-BENCHMARK, TABLES, FIGURES = (f"pipelines.benchmarks.maia.{name}" for name in ("benchmark", "tables", "figures"))
+BENCHMARK, TABLES = (f"pipelines.benchmarks.maia.{name}" for name in ("benchmark", "tables"))
 BUGS = {
     "ingest": ("ingest maia {source} --data {folder}/data", "pipelines.ingest.ingest:MediaWriter.write"),
     "plan": (f"run {MAIA} --dry-run", "pipelines.plan.prompt_plan:PromptPlan.rows"),
@@ -39,7 +39,7 @@ BUGS = {
     "text scorer": (f"score {MAIA}", "pipelines.score.part_scorer:look_for"),
     "reduce": (f"report {MAIA}", "pipelines.benchmarks.maia.metrics:_vsv"),
     "table": (f"report {MAIA}", f"{TABLES}:_category_table"),
-    "figure": (f"report {MAIA}", f"{FIGURES}:_radar"),
+    "figure": (f"report {MAIA}", f"{TABLES}:_radar"),
     "drawing": (f"report {MAIA}", "pipelines.report.render:to_svg_bytes"),
     "render": (f"report {MAIA}", "pipelines.report.render:metrics_json"),
     "status": ("status {out}", "pipelines.sweep.status:load_existing_run"),

@@ -112,7 +112,9 @@ def test_playlist_does_not_read_other_files(tmp_path: Path) -> None:
         for name, content in playlists.items():
             path = tmp_path / f"{name}.mp4"
             path.write_bytes(content)
-            with pytest.raises(DecodeError, match=r"not a video in a supported container \(MP4|a list of other files"):
+            with pytest.raises(
+                DecodeError, match=r"not a video in a supported container \(MP4|a playlist of other files"
+            ):
                 decoder.decode_file(path, CLIP)
 
 

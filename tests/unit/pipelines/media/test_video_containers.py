@@ -11,7 +11,7 @@ from pipelines.media.video_containers import PROBE_BYTES, detect_container
 def test_playlist_mark_within_the_probed_bytes_is_refused(tmp_path: Path, mark: bytes) -> None:
     clip = tmp_path / "clip.ogg"
     clip.write_bytes(b"OggS" + b"\x00" * 1000 + mark)
-    with pytest.raises(ValueError, match="a list of other files"):
+    with pytest.raises(ValueError, match="a playlist of other files"):
         detect_container(clip)
     clip.write_bytes(b"OggS" + b"\x00" * PROBE_BYTES + mark)
     assert detect_container(clip) == "ogg"

@@ -18,7 +18,7 @@ def test_draws_are_as_many_as_rows_and_depend_on_the_seed_alone(monkeypatch: pyt
     np.testing.assert_array_equal(whole, again)
     assert (whole != other).any()
     (whole,) = stats.row_draws(6, resamples=40)
-    monkeypatch.setattr(stats, "_BLOCK_CELLS", 50)
+    monkeypatch.setattr(stats, "_BLOCK_VALUES", 50)
     blocks = list(stats.row_draws(6, resamples=40))
     assert len(blocks) == 5
     np.testing.assert_array_equal(np.concatenate(blocks), whole)

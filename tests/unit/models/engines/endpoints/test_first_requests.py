@@ -245,7 +245,7 @@ class TestFields:
             assert kinds(ask(at, about(CLIP, 40))) == ["answer"] * 40
             assert kinds(ask(at, about(PICTURE, 4, "p"))) == ["answer"] * 4
             assert sum(field in repr(request.body) for request in at.endpoint.requests) == 1
-            assert len([text for text in caplog.messages if f"refuses {field}" in text]) == 1
+            assert len([text for text in caplog.messages if f"rejects {field}" in text]) == 1
             assert at.engine.warnings == (f"scripted: the endpoint refuses {field}, which is not sent",)
 
 

@@ -167,7 +167,7 @@ def test_refused_parameter_is_left_out_from_then_on(engine: str, caplog: pytest.
         assert kinds(replies) == ["answer"] * 3
         assert {reply.outcome.decoding for reply in replies if isinstance(reply.outcome, Answer)} == {"sampled"}
         assert len(at.endpoint.requests) == 4
-    assert sum("refuses temperature" in text for text in caplog.messages) == 1
+    assert sum("rejects temperature" in text for text in caplog.messages) == 1
 
 
 def test_media_group_has_a_leader(engine: str) -> None:

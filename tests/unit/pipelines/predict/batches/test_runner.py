@@ -151,7 +151,7 @@ def test_run_without_batches_warns_of_them(maia_data: str, tmp_path: Path, caplo
         with pytest.raises(ModelUnavailableError):
             run(job)
         warn_of_batches(job)
-    assert f"{REQUESTS} requests are in batches at its provider" in caplog.text
+    assert f"{REQUESTS} requests are in batches at the provider" in caplog.text
 
 
 def test_ctrl_c_waits_until_batches_are_cancelled(maia_data: str, tmp_path: Path) -> None:
