@@ -17,7 +17,7 @@ from typing import Any
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
 from cluster.ray_private import forget_token, log_worker_errors, shut_down
-from cluster.watchdog import kill_descendants, watch_embedded_ray, watch_head
+from cluster.watchdog import has_descendant, kill_descendants, watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
 log = logging.getLogger(__name__)
@@ -116,12 +116,15 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
             with contextlib.nullcontext() if options["log_to_driver"] else _silent_stderr():
                 ray.init(**options)
     except BaseException as error:
+        reason = " ".join(str(error).split())
         if limit_s:
+            if not has_descendant("raylet", options["_temp_dir"]):
+                # It ended by itself: a longer limit would only be a longer wait.
+                reason, further = "its raylet ended as it started", [limit_s for _ in further]
             kill_descendants(os.getpid(), options["_temp_dir"])
         # Ray raises the bare class if a machine is too busy to start it in time.
         if type(error) is not Exception and not isinstance(error, _CANNOT_START):
             raise
-        reason = " ".join(str(error).split())
         if not further:
             raise ClusterError(_describe_failure(options["address"], reason)) from error
         log.info("Ray is started again: %s", reason)

@@ -72,6 +72,17 @@ def kill_descendants(pid: int, argument: str = "") -> None:
                     descendant.kill()
 
 
+def has_descendant(name: str, argument: str) -> bool:
+    """Return whether this process has a living descendant with a program's name and an argument."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for descendant in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                program, *arguments = descendant.cmdline() or [""]
+                if program.endswith(name) and any(argument in text for text in arguments):
+                    return True
+    return False
+
+
 def _watch(processes: Mapping[str, psutil.Process], stop: threading.Event) -> None:
     while not stop.wait(POLL_S):
         for name, process in processes.items():

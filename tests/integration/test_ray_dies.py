@@ -91,10 +91,10 @@ main(sys.argv[1:])
 
 
 @pytest.mark.full
-def test_raylet_that_ends_as_it_starts_is_reported_at_once(
+def test_raylet_that_ends_as_it_starts_is_reported(
     command_env: dict[str, str], run_arguments: list[str], tmp_path: Path
 ) -> None:
-    """As under a limit of memory; its node is not awaited for three minutes."""
+    """As under a limit of memory; the second start gets no longer limit."""
     command = [sys.executable, "-c", START, *run_arguments]
     result = subprocess.run(command, env=command_env, capture_output=True, text=True, timeout=400, check=False)
     assert result.returncode == 3, result.stderr
