@@ -16,7 +16,7 @@ from typing import Any
 
 from cluster.autoscaling import max_gpu_nodes
 from cluster.errors import ClusterError
-from cluster.ray_private import forget_token, log_worker_errors, shut_down
+from cluster.ray_private import forget_token, shut_down, take_over
 from cluster.watchdog import has_descendant, kill_descendants, watch_embedded_ray, watch_head
 from models.scratch import make_scratch, remove_abandoned, remove_scratch
 
@@ -90,10 +90,9 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
             options["address"] = address
         import ray
 
+        take_over(None if verbose else _log_messages)
         _start(options, START_LIMITS_S if address is None else (None,))
         stack.callback(shut_down)
-        if not verbose:
-            log_worker_errors(_log_messages)
         head = ray.get_runtime_context().gcs_address
         stack.enter_context(watch_embedded_ray() if address is None else watch_head(head, check_reachable))
         _CONNECTED[address] = _inspect(address)
@@ -145,17 +144,13 @@ def _describe_failure(address: str, reason: str) -> str:
 
 @contextlib.contextmanager
 def _own_handler() -> Iterator[None]:
-    """Keep this process's handler of SIGTERM while Ray starts, which installs its own; native code does so as well."""
+    """Keep this process's handler of SIGTERM while Ray starts, whose native code installs its own."""
     if threading.current_thread() is not threading.main_thread():  # Python lets no other install handlers
         yield
         return
     handler = signal.getsignal(signal.SIGTERM) or signal.SIG_DFL
     try:
         yield
-    except SystemExit:  # raised by Ray's handler
-        signal.signal(signal.SIGTERM, handler)
-        signal.raise_signal(signal.SIGTERM)
-        raise
     finally:
         signal.signal(signal.SIGTERM, handler)
 

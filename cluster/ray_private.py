@@ -1,6 +1,5 @@
 """The few private names of Ray that have no public counterpart."""
 
-import json
 from collections.abc import Callable
 
 
@@ -13,11 +12,12 @@ def shut_down() -> None:
     ray.shutdown(wait_for_processes=True)
 
 
-def log_worker_errors(write: Callable[..., None]) -> None:
-    """Pass messages about dead workers to a function: Ray prints them to standard output at any logging level."""
-    from ray._private import worker
+def take_over(write: Callable[..., None] | None) -> None:
+    """Leave SIGTERM to this process; pass messages about dead workers to a function: Ray prints them at any level."""
+    from ray._private import utils, worker
 
-    setattr(worker, "print_to_stdstream", write)  # noqa: B010  it is no name of ours
+    setattr(utils, "set_sigterm_handler", lambda _: None)  # noqa: B010  it would drain a node that may be gone
+    setattr(worker, "print_to_stdstream", write or worker.print_to_stdstream)  # noqa: B010  it is no name of ours
 
 
 def forget_token(start_limit_s: int | None = None) -> None:
@@ -25,7 +25,8 @@ def forget_token(start_limit_s: int | None = None) -> None:
     from ray import _raylet
 
     names = ("raylet_start_wait_time_s", "gcs_server_request_timeout_seconds") if start_limit_s else ()
-    _raylet.Config.initialize(json.dumps(dict.fromkeys(names, start_limit_s)))  # type: ignore[attr-defined]
+    limits = str(dict.fromkeys(names, start_limit_s)).replace("'", '"')  # as JSON
+    _raylet.Config.initialize(limits)  # type: ignore[attr-defined]
     _raylet.AuthenticationTokenLoader.instance().reset_cache()  # type: ignore[attr-defined]
 
 

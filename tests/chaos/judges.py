@@ -21,10 +21,10 @@ _CALL_S = {"first": 0.05, "second": 1.0, "judge": 0.2}
 _FLAGS = ("--models", "first,second", "--judge", "judge", "--benchmarks", "maia", "--tasks", "oevqa")
 _SMALL_PARTS = """
 from jobs.cli.__main__ import main
-from pipelines.predict import beside
+from pipelines.predict import concurrent_judges
 from pipelines.score import judge
 
-beside.SLICE_UNITS, judge.UNIT_QUESTIONS = 2, 2
+concurrent_judges.SLICE_UNITS, judge.UNIT_QUESTIONS = 2, 2
 main()
 """
 """The command line, with so small parts of a judge's questions that it has many beside the second model."""

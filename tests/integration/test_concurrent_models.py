@@ -21,10 +21,10 @@ RUN = """
 import sys
 from pathlib import Path
 from jobs.cli.__main__ import main
-from pipelines.predict import beside, executor
+from pipelines.predict import concurrent_judges, executor
 from pipelines.score import judge
 
-beside.SLICE_UNITS, judge.UNIT_QUESTIONS = 1, 2
+concurrent_judges.SLICE_UNITS, judge.UNIT_QUESTIONS = 1, 2
 start, pools = executor._start_job_actor, Path(sys.argv.pop(1))
 def noted(replicas):
     with pools.open("a") as file:
