@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,6 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
 
 def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
     """Start or join Ray, again with the next limit if a local one is not up in time."""
-    import ray
-
     limit_s, *further = limits_s
     limits = {
         "RAY_gcs_server_port_wait_time_s": f"{limit_s}",
@@ -113,7 +112,7 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
         with temporary_environment(limits if limit_s else {}), _own_handler():
             forget_token(limit_s)
             with contextlib.nullcontext() if options["log_to_driver"] else _silent_stderr():
-                ray.init(**options)
+                _init(options)
     except BaseException as error:
         reason = " ".join(str(error).split())
         if limit_s:
@@ -130,6 +129,22 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
     else:
         return
     _start(options, further)
+
+
+def _init(options: Mapping[str, Any]) -> None:
+    """Start Ray in a thread: its native code waits for its processes, and signals are to end this one meanwhile."""
+    import ray
+
+    outcome = Future[Any]()
+
+    def start() -> None:
+        try:
+            outcome.set_result(ray.init(**options))
+        except BaseException as error:  # noqa: BLE001  raised by the thread that waits
+            outcome.set_exception(error)
+
+    threading.Thread(target=start, name="ray-start", daemon=True).start()
+    outcome.result()
 
 
 def _describe_failure(address: str, reason: str) -> str:

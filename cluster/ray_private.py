@@ -1,5 +1,6 @@
 """The few private names of Ray that have no public counterpart."""
 
+import json
 from collections.abc import Callable
 
 
@@ -25,8 +26,7 @@ def forget_token(start_limit_s: int | None = None) -> None:
     from ray import _raylet
 
     names = ("raylet_start_wait_time_s", "gcs_server_request_timeout_seconds") if start_limit_s else ()
-    limits = str(dict.fromkeys(names, start_limit_s)).replace("'", '"')  # as JSON
-    _raylet.Config.initialize(limits)  # type: ignore[attr-defined]
+    _raylet.Config.initialize(json.dumps(dict.fromkeys(names, start_limit_s)))  # type: ignore[attr-defined]
     _raylet.AuthenticationTokenLoader.instance().reset_cache()  # type: ignore[attr-defined]
 
 

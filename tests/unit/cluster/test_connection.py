@@ -46,7 +46,7 @@ def test_start_that_fails_is_tried_again_with_a_longer_limit(monkeypatch: pytest
     def init(*, _temp_dir: str, **_: object) -> NoReturn:
         limits.append(os.environ["RAY_gcs_server_port_wait_time_s"])  # noqa: SIM112  as Ray spells it
         assert not late or late[0].wait(60) == -signal.SIGKILL
-        raylet.write_text("#!/bin/sh\nsleep 60 & echo; wait\n")
+        raylet.write_text("#!/bin/sh\nsleep 60 & echo; wait; kill -9 $$\n")
         raylet.chmod(0o755)
         late.append(subprocess.Popen(["raylet", str(raylet), _temp_dir], executable="/bin/sh", stdout=subprocess.PIPE))
         assert late[-1].stdout
