@@ -92,7 +92,9 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         import ray
 
         take_over(None if verbose else _log_messages)
-        _start(options, START_LIMITS_S if address is None else (None,))
+        ended = threading.Event()
+        stack.callback(ended.set)
+        _start(options, START_LIMITS_S if address is None else (None,), ended)
         stack.callback(shut_down)
         head = ray.get_runtime_context().gcs_address
         stack.enter_context(watch_embedded_ray() if address is None else watch_head(head, check_reachable))
@@ -101,7 +103,7 @@ def connect(address: str | None, *, verbose: bool = False) -> Iterator[ClusterIn
         yield _CONNECTED[address]
 
 
-def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
+def _start(options: Mapping[str, Any], limits_s: Sequence[int | None], ended: threading.Event) -> None:
     """Start or join Ray, again with the next limit if a local one is not up in time."""
     limit_s, *further = limits_s
     limits = {
@@ -112,7 +114,7 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
         with temporary_environment(limits if limit_s else {}), _own_handler():
             forget_token(limit_s)
             with contextlib.nullcontext() if options["log_to_driver"] else _silent_stderr():
-                _init(options)
+                _init(options, ended)
     except BaseException as error:
         reason = " ".join(str(error).split())
         if limit_s:
@@ -128,11 +130,14 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None]) -> None:
         log.info("Ray is started again: %s", reason)
     else:
         return
-    _start(options, further)
+    _start(options, further, ended)
 
 
-def _init(options: Mapping[str, Any]) -> None:
-    """Start Ray in a thread: its native code waits for its processes, and signals are to end this one meanwhile."""
+def _init(options: Mapping[str, Any], ended: threading.Event) -> None:
+    """Start Ray in a thread: its native code waits for its processes, and signals are to end this one meanwhile.
+
+    The thread lasts until `ended`, because Linux ends Ray's processes with the thread that started them.
+    """
     import ray
 
     outcome = Future[Any]()
@@ -140,6 +145,7 @@ def _init(options: Mapping[str, Any]) -> None:
     def start() -> None:
         try:
             outcome.set_result(ray.init(**options))
+            ended.wait()
         except BaseException as error:  # noqa: BLE001  raised by the thread that waits
             outcome.set_exception(error)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.checkpoints import build_tiny
-from tests.support.paths import ROOT
+from tests.support.paths import ENGINES_PATH, ROOT
 
 PLANTED = '\n\ndef _planted(*args, **kwargs):\n    raise KeyError("planted")\n\n\n{target} = _planted\n'
 TARGETS = {
@@ -43,13 +43,16 @@ def tree(tmp_path: Path) -> Path:
 
 
 def run_sweep(
-    tree: Path, env: dict[str, str], data: str, out: Path, limit: int, model: tuple[str, ...] = ("scripted",)
+    tree: Path, env: dict[str, str], data: str, out: Path, limit: int, model: tuple[str, ...] = ()
 ) -> subprocess.CompletedProcess[str]:
+    models = out.parent / "scripted.yaml"
+    models.write_text("scripted: {engine: scripted}\n")  # a model that is answered in Ray's workers
+    model = model or ("scripted", "--models-file", str(models))
     flags = ("--models", *model, "--benchmarks", "maia", "--settings", "1-frame", "--tasks", "vsv,oevqa")
     command = [sys.executable, "-m", "jobs.cli", "run", *flags, "--limit", str(limit), "--log-format", "json"]
     return subprocess.run(
         [*command, "--data", data, "--out", str(out)],
-        env={**env, "PYTHONPATH": str(tree)},
+        env={**env, "PYTHONPATH": f"{tree}:{ENGINES_PATH}"},
         cwd=tree,
         capture_output=True,
         text=True,
@@ -84,7 +87,7 @@ def test_bug_in_a_worker_ends_with_70_and_keeps_committed_rows(
     path, target = TARGETS[stage]
     with (tree / path).open("a") as module:
         module.write(PLANTED.format(target=target))
-    model = tiny_model(tmp_path) if stage == "cache" else ("random",)
+    model = tiny_model(tmp_path) if stage == "cache" else ()
     result = run_sweep(tree, command_env, maia_data, out, 4, model)
     assert result.returncode == 70, result.stderr
     lines = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]  # Ray writes others

@@ -1,4 +1,4 @@
-"""Planted secrets appear nowhere: arguments of processes, Ray's logs, the store, home, printed output.
+"""Planted secrets appear nowhere: arguments of processes, logs, the store, home, printed output.
 
 One sweep on S3, whose endpoint quotes the key in some of its refusals, and one sent to a cluster that knows neither the
 model's key nor the store's, so that all of its processes get them by `--env`.
@@ -82,11 +82,9 @@ def in_store(s3: S3, secrets: dict[str, bytes]) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_data: str, tmp_path: Path) -> None:
-    models, log, short = tmp_path / "models.yaml", tmp_path / "log", Path("/tmp")
+    models, log = tmp_path / "models.yaml", tmp_path / "log"
     observed: set[str] = set()
-    logs = 0
     with ScriptedEndpoint(quoting) as endpoint, s3_server(tmp_path / "moto") as s3:
-        # Two replicas need Ray.
         entry = f"engine: openai, model: m, base_url: '{endpoint.base_url}', api_key_env: PLANTED, replicas: {{max: 2}}"
         models.write_text(f"m: {{{entry}}}\n")
         env = {**command_env, **s3.env, "PLANTED": KEY}
@@ -109,16 +107,10 @@ def test_planted_secrets_appear_in_no_output(command_env: dict[str, str], maia_d
         with ending(process):
             while process.poll() is None:
                 observed |= in_arguments(process.pid, secrets)
-                for owner in short.glob(
-                    f"vlmsweep-*/*/owner-{process.pid}-*.json"
-                ):  # Ray's own files, removed at the end
-                    observed |= in_files(owner.parent / "session_latest" / "logs", secrets)
-                    logs += 1
                 time.sleep(1)
         text = log.read_text()
         assert process.returncode == 1, text  # refused rows are errors
         observed |= in_store(s3, secrets)
-    assert logs > 3, "Ray's logs were never looked at"
     observed |= in_files(tmp_path, secrets) | in_files(Path(command_env["HOME"]), secrets)
     assert observed == set()
 
