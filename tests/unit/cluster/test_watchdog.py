@@ -1,5 +1,6 @@
 """A dead Ray ends the process; a healthy one, or one without a dispensable part, does not."""
 
+import contextlib
 import shutil
 import signal
 import subprocess
@@ -74,8 +75,8 @@ def test_dead_ray_process_ends_the_driver_with_3(process: str, end: str, message
     assert result.returncode == 3
     assert f"{message} Run the same command again to resume." in result.stderr
     assert not files.exists()
-    status = Path("/proc", result.stdout.strip(), "stat")
-    assert not status.exists() or status.read_text().split()[2] == "Z", "other children are killed"
+    with contextlib.suppress(psutil.NoSuchProcess):  # other children are killed, and take a moment to end
+        psutil.Process(int(result.stdout)).wait(30)
 
 
 @pytest.mark.parametrize(
