@@ -118,7 +118,7 @@ def _start(options: Mapping[str, Any], limits_s: Sequence[int | None], ended: th
     except BaseException as error:
         reason = " ".join(str(error).split())
         if limit_s:
-            if not has_descendant("raylet", options["_temp_dir"]):
+            if type(error) is Exception and not has_descendant("raylet", options["_temp_dir"]):
                 # It ended by itself: a longer limit would only be a longer wait.
                 reason, further = "its raylet ended as it started", [limit_s for _ in further]
             kill_descendants(os.getpid(), options["_temp_dir"])

@@ -160,7 +160,7 @@ def _published(name: str) -> Iterator[LeaderboardRow]:
 def conditions_of(
     entry: ManifestEntry, out: Store, run: RunManifest, *, metric: str, task: str, setting: str
 ) -> dict[str, str]:
-    """Return the conditions of a number, by kind; of answers made elsewhere only the data, since no more is known."""
+    """Return the conditions of a number, by kind; of imported answers only the data, the rest is unknown."""
     definition, target = entry.definition, entry.target
     conditions = {"data": target.prompts.dataset_fingerprint[:_DIGITS]}
     if is_person(entry.model):
@@ -183,7 +183,7 @@ def conditions_of(
 def notes_of(entry: ManifestEntry, task: str, setting: str) -> Iterator[str]:
     """Yield what a reader of a number must know, whether or not other rows differ in it."""
     if entry.external:
-        yield "answers made elsewhere: prompts and settings are not known"
+        yield "imported answers: prompts and settings are not known"
     elif (samples := _samples(entry, task, setting)) != _ALL_SAMPLES:
         yield f"samples {samples}"
 

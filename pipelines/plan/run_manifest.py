@@ -73,7 +73,7 @@ class ManifestEntry:
     target: ModelTarget
     limit: str | None = None
     sample_ids: tuple[str, ...] = ()
-    external: bool = False  # the answers were made elsewhere
+    external: bool = False  # the answers were imported
     earlier: tuple[GroupSelection, ...] = ()
     """Tasks and settings that the report shows on other samples than `limit` and `sample_ids` select."""
     prompt_set: str = ""  # name of the target's set of prompts, where a run named it

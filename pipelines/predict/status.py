@@ -134,7 +134,7 @@ def read_status(out: Store) -> dict[str, Any]:
 
 
 def write_counts(out: Store, counts: Sequence[TaskCount]) -> None:
-    """Write `status.json` from exact counts, after answers made elsewhere were scored."""
+    """Write `status.json` from exact counts, after imported answers were scored."""
     _write(out, [_status_row(count) for count in counts])
 
 

@@ -23,7 +23,7 @@ class Conditions:
     """The data and settings with which the numbers of one model on one benchmark were measured."""
 
     entry: ManifestEntry
-    spec: Mapping[str, Any]  # the model in `run.json`; engine `external` for answers made elsewhere
+    spec: Mapping[str, Any]  # the model in `run.json`; engine `external` for imported answers
     judge: str = ""  # the judge's name at its maker; '' for none
     scorers: Mapping[str, str] = field(default_factory=dict)  # kind -> model, where a flag named it
     counts: Mapping[tuple[str, str], TaskCount] = field(default_factory=dict)  # by task and setting

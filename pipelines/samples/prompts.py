@@ -69,7 +69,7 @@ def prompt_of(output: Output, prediction: Mapping[str, Any], sample: Sample | No
         return ShownPrompt(note="the prompt cannot be shown: the benchmark no longer asks this")
     note = "" if is_same else "not what was sent: data or wording have changed since this answer"
     if entry.external:
-        note = "the answer was made elsewhere; this is what a run would send"
+        note = "the answer was imported; this is what a run would send"
     return ShownPrompt(steps=shown_steps(steps, tuple(prediction.get("steps") or ()), sample), note=note)
 
 

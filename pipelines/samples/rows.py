@@ -166,7 +166,7 @@ class RowReader:
 
     def _warn_of(self, entry: ManifestEntry, task: str, missing: int, unscored: int) -> None:
         where = " ".join(filter(None, (entry.benchmark, entry.model, entry.prompt_set, task)))
-        for count, problem in (  # of answers made elsewhere a file may hold some alone
+        for count, problem in (  # an imported file may hold only some answers
             (
                 0 if entry.external else missing,
                 "planned requests have no answer, and are left out; the same `vlmsweep run` sends them",

@@ -93,7 +93,7 @@ def dropped_from_report(old: Iterable[ManifestEntry], new: Iterable[ManifestEntr
             if attrgetter(name)(before.target) != attrgetter(name)(entry.target)
         ]
         if before.external != entry.external:
-            reasons.append("answers made elsewhere" if entry.external else "answers of its own")
+            reasons.append("imported answers" if entry.external else "answers of its own")
         groups = (*entry.prompts.task_settings, *dropped)
         tasks, settings = (",".join(dict.fromkeys(getattr(c, kind) for c in groups)) for kind in ("task", "setting"))
         sentences.append(
@@ -138,7 +138,7 @@ def _other_samples(old: ManifestEntry, new: ManifestEntry) -> Iterator[str]:
 
 
 def _covers(new: ManifestEntry, old: ManifestEntry) -> bool:
-    """Return whether a selection includes all samples of another, as far as is known without the data."""
+    """Return whether a selection certainly includes all samples of another; the data is not read."""
     if new.sample_ids and not (old.sample_ids and {*old.sample_ids} <= {*new.sample_ids}):
         return False
     wide, narrow = new.selection.limit, old.selection.limit

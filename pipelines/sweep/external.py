@@ -1,4 +1,4 @@
-"""Answers made elsewhere: a file of outputs becomes predictions, which are scored, reduced and reported."""
+"""Imported answers: a file of outputs becomes predictions, which are scored, reduced and reported."""
 
 import json
 import logging

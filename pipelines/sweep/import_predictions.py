@@ -1,4 +1,4 @@
-"""Import answers made elsewhere as prediction parts."""
+"""Import answers from files as prediction parts."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path

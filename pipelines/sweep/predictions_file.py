@@ -1,4 +1,4 @@
-"""Read a file of answers made elsewhere, or a folder of files as a benchmark's authors distribute them."""
+"""Read a file of answers to import, or a folder of files as a benchmark's authors distribute them."""
 
 import math
 from collections.abc import Iterator, Mapping

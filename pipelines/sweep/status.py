@@ -48,7 +48,7 @@ def has_same_data(entry: ManifestEntry, datasets: Datasets) -> bool:
 def count_entry(out: Store, entry: ManifestEntry, plans: Iterable[EntryPlan]) -> list[dict[str, Any]]:
     """Count the requests of an entry from its parts, as a killed run leaves an old `status.json`.
 
-    `plans` are those of all its sets of prompts. Answers made elsewhere have no pending requests.
+    `plans` are those of all its sets of prompts. Imported answers have no pending requests.
     """
     completed, planned = load_completed(out, entry.benchmark, entry.model), IdSet()
     requests, pending, failed = (Counter[tuple[str, str]]() for _ in range(3))

@@ -178,7 +178,7 @@ def judge_delay(seed: Sequence[int], answers: int, shift: float, nights: int, cl
 
 
 def simulate_nightly(repetitions: int, seed: int) -> None:
-    """Print the tables; end with 1 if a history or a judge has too many false alarms."""
+    """Print the tables; exit with code 1 if a history or a judge has too many false alarms."""
     heads("noise", "histories", "nights with an alarm", "a history and year", "by one night")
     years, worst = max(1, repetitions // 10), 0.0
     for name, noise in NOISE.items():

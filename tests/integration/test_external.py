@@ -1,4 +1,4 @@
-"""Predictions made elsewhere, on the command line."""
+"""Imported predictions on the command line."""
 
 from __future__ import annotations
 

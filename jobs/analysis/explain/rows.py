@@ -118,7 +118,7 @@ def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str
     planned = {request_id: (key, request) for request_id, key, request in iter_requests(plans)}
     context = ScoringContext(dataset=plans[0].dataset, prompts=entry.prompts)
     rows, sent = _predictions(out, entry, planned, context)
-    external = f"{label}: its answers were made elsewhere, so what was asked and how it was decoded is not stored"
+    external = f"{label}: its answers were imported, so what was asked and how it was decoded is not stored"
     return Side(
         label=label,
         model=entry.model,

@@ -40,7 +40,7 @@ Measures: TypeAlias = "Callable[[pd.DataFrame, Mapping[str, Sample]], Iterable[M
 REACHES: Final = (0.01, 0.02, 0.05)  # half widths for which the labels needed are reported
 DRAW_P: Final = 0.01  # below it labels are called no random part of the judged answers
 NOT_RANDOM: Final = "labels are of no random part"
-_OF: Final = "people's labels"
+_LABELS_NOTE: Final = "people's labels"
 NO_ROW: Final = "no row to measure"
 _RECORD: ContextVar[list[Estimate] | None] = ContextVar("recorded estimates", default=None)
 
@@ -350,7 +350,7 @@ def _judge_estimates(plain: Estimate, definition: MetricDef, rows: ScoredRows, r
         chosen = people == truth
         columns = np.stack([verdicts[chosen] == truth, np.ones(chosen.sum())], axis=1).astype(np.float64)
         value = float(columns[:, 0].mean()) if len(columns) else None
-        metric = rows.metric(name, value, len(columns), n_failed=0, note=_OF)
+        metric = rows.metric(name, value, len(columns), n_failed=0, note=_LABELS_NOTE)
         terms = (Term(columns, labelled["cluster"][chosen]),) if len(columns) else ()
         yield replace(plain, metric=metric, terms=terms)
     yield replace(plain, metric=rows.count(JUDGE_LABELS, result.labels, result.rows, n_failed=0), terms=())

@@ -39,6 +39,12 @@ def test_start_whose_raylet_ended_is_tried_again_with_the_same_limit(monkeypatch
     assert limits == ["90", "90"]
 
 
+def test_other_errors_of_a_start_keep_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(ValueError("the memory of the object store is too small"), monkeypatch)
+    with pytest.raises(ClusterError, match="used: the memory of the object store is too small"), connect(None):
+        pass
+
+
 def test_start_that_fails_is_tried_again_with_a_longer_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What the first start has left behind is killed, as the raylet that came late."""
     limits, late, raylet = list[str](), list[subprocess.Popen[bytes]](), tmp_path / "raylet"

@@ -137,7 +137,7 @@ def test_answers_made_elsewhere_and_limits_are_noted_without_a_conflict(tmp_path
     limited = write_output(str(tmp_path / "2"), [entry("m2", limit="1-5")], [metric("m2", 0.5)])
     notes = {row.model: row.notes for row in join_outputs([external, limited]).rows if row.origin == "measured"}
     assert notes == {
-        "m1": ("answers made elsewhere: prompts and settings are not known",),
+        "m1": ("imported answers: prompts and settings are not known",),
         "m2": ("samples --limit 1-5",),
     }
 

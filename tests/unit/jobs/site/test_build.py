@@ -246,7 +246,7 @@ def test_short_locations_break_no_page(maia_data: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def logged(tmp_path: Path) -> Path:
-    """The site of answers of 14 models to four of six questions, made elsewhere."""
+    """The site of imported answers of 14 models to four of six questions."""
     (tmp_path / "rows.csv").write_text("\n".join(["id,question,answer", *(f"{n},Is it {n}?,yes" for n in range(6))]))
     data, out = str(tmp_path / "data"), str(tmp_path / "out")
     assert run(["ingest", "table", str(tmp_path / "rows.csv"), "--as", "mine", "--data", data]) == 0

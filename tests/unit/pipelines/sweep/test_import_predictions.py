@@ -1,4 +1,4 @@
-"""Answers made elsewhere: read a row at a time, and written so that no failure leaves a part of them."""
+"""Imported answers: read a row at a time, and written so that no failure leaves a part of them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ REPLIES = ["A", "B", "(C)", "I choose the option of b 3 thing", "A or B", None]
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An output of answers made elsewhere, 36 rows, whose paper prints 0.9."""
+    """An output of imported answers, 36 rows, whose paper prints 0.9."""
     folder = tmp_path_factory.mktemp("published")
     with (folder / "questions.csv").open("w") as file:
         rows = csv.writer(file)
