@@ -77,6 +77,8 @@ def test_replicas_start_on_the_nodes_that_they_are_planned_on(maia_data: str, tm
                 job = job_of(maia_data, tmp_path / name, replicas=replicas, call_s=0.01, units=2 * replicas)
                 faults = FaultInjection(on_gpu=True, call_s=0.01)
                 receipts: list[Receipt] = []
+                while any(used_gpus().values()):  # Ray frees GPUs a moment after the replicas of the last job ended
+                    time.sleep(0.1)
                 with watched() as peak:
                     changes = {"fault_injection": faults, "replicas_per_gpu": per_gpu}
                     job = replace(job, spec=job.spec.model_copy(update=changes))

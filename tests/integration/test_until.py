@@ -287,7 +287,7 @@ def isolated(journal: Path) -> ModelSpec:
 def unheld(quiz: str, tmp_path: Path) -> Path:
     """The output of a run whose model answers in this process: no replica, nothing is held."""
     out = tmp_path / "unheld"
-    run_sweep(sweep(quiz, out, models={"a": ModelSpec(engine="random", seed=1)}))
+    run_sweep(sweep(quiz, out, models={"a": scripted(seed=1, in_driver=True)}))
     assert looks(120).index(stops(out)[0]["reached"]) >= 3
     return out
 
@@ -357,7 +357,17 @@ def test_a_run_that_ends_while_replicas_wait_is_resumed(
     code: int,
 ) -> None:
     models, out = tmp_path / "models.json", tmp_path / "out"
-    models.write_text(json.dumps({"a": isolated(tmp_path / "journal").model_dump(mode="json", exclude_unset=True)}))
+    models.write_text(
+        json.dumps(
+            {
+                "a": {
+                    "engine": "scripted",
+                    "seed": 1,
+                    "fault_injection": {"call_s": 0.001, "journal": str(tmp_path / "journal")},
+                }
+            }
+        )
+    )
     flags = ["run", "--models", "a", "--models-file", str(models), "--benchmarks", "quiz", "--data", quiz]
     flags += ["--out", str(out), "--until", "ci<=0.15"]
     script = ENDED.format(root=str(ROOT), number=int(number), arguments=flags)
@@ -366,7 +376,7 @@ def test_a_run_that_ends_while_replicas_wait_is_resumed(
     calls, requests = (tmp_path / "journal").read_text().split(), list[int]()
     assert len({*calls}) == len(calls) == len(answers(out)) == 2 * looks(120)[1]
     monkeypatch.setattr(stage, "count_commit", lambda _, receipt: requests.append(sum(receipt.counts.values())))
-    run_sweep(sweep(quiz, out, models={"a": ModelSpec(engine="random", seed=1)}))
+    run_sweep(sweep(quiz, out, models={"a": scripted(seed=1, in_driver=True)}))
     assert sum(requests) + len(calls) == 2 * stops(unheld)[0]["reached"]
     assert stops(out) == stops(unheld)
     assert answers(out) == answers(unheld)

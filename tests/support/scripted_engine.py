@@ -32,6 +32,7 @@ class FaultInjection(StrictModel):
     cuda_error_on: str | None = None  # the device fails at a prompt that holds this text
     cuda_error_once: str | None = None  # the device fails at the first call of the process that creates this file
     on_gpu: bool = False  # replicas are placed on GPUs, and use none
+    in_driver: bool = False  # answered in the driver, without a replica: the same request ids, nothing to kill
     cuda_error_at: str | None = None  # the device of processes that Ray gave these GPUs fails at each call
     fail_load_once: str | None = None  # the process that creates this file cannot load the model
     stall_s: float = Field(default=0.0, ge=0.0)  # seconds spent on each group of calls
@@ -46,8 +47,12 @@ class ScriptedEntry(RandomEntry):
 
     engine: Literal["scripted"] = "scripted"  # type: ignore[assignment]
     builder = "tests.support.scripted_engine:ScriptedEngine"
-    needs_no_isolation = False
     fault_injection: FaultInjection = FaultInjection()
+
+    @property
+    def needs_no_isolation(self) -> bool:  # type: ignore[override]
+        """Whether the driver answers on one machine, as it does for the guessing model."""
+        return self.fault_injection.in_driver
 
     @property
     def can_use_gpu(self) -> bool:
