@@ -23,13 +23,7 @@ from pipelines.benchmarks.maia.prompts import (
 )
 from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import (
-    JudgeRequest,
-    Publication,
-    Reading,
-    Row,
-    SimilarityRequest,
-)
+from pipelines.benchmarks.records import JudgeRequest, Publication, Reading, Row, SimilarityRequest
 from pipelines.metrics.meteor import find_wordnet, meteor_italian, meteor_nltk
 from pipelines.metrics.text import rouge_1, rouge_l
 

@@ -34,13 +34,7 @@ from pipelines.benchmarks.maia.facts import (
     POOL_SIZE,
     gain_key,
 )
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Grouping,
-    Measure,
-    MetricDef,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import (
     NO_JUDGE,
     Bools,

@@ -36,10 +36,7 @@ def make_tables(results: Results) -> list[Table]:
     results = results.without_people()
     tables = (*map(_category_table, (POOLS, OEVQA, AGG)), _TABLE_4, _category_table(STATEMENTS))
     further = (_DELTAS, _GAINS, _READING, _POOLS, _CONTINGENCY)
-    return [
-        *(table.lay_out(results) for table in tables),
-        *with_our_rows(table.lay_out(results) for table in further),
-    ]
+    return [*(table.lay_out(results) for table in tables), *with_our_rows(table.lay_out(results) for table in further)]
 
 
 def _measured(number: TableValue | None) -> TableCell:

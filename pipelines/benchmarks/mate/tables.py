@@ -202,8 +202,7 @@ def _at_pointer(view: View, target: str) -> TableCell:
 
 _INTERVALS: Final = "Percent. In brackets the 95% interval over scenes; n is the number of answers."
 _OURS: Final = if_ours(
-    _INTERVALS,
-    "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times.",
+    _INTERVALS, "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times."
 )
 _MOLMO: Final = if_published("Molmo is 7B-D by the paper's own numbers, whatever its footnote says.")
 _KIND_COLUMNS: Final = {

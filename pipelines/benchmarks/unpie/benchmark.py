@@ -12,13 +12,7 @@ from typing import Final, Literal, cast
 from models.messages import Generation, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, Captions, Judge, lazy
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import (
-    JudgeRequest,
-    Publication,
-    Reading,
-    Row,
-    SimilarityRequest,
-)
+from pipelines.benchmarks.records import JudgeRequest, Publication, Reading, Row, SimilarityRequest
 from pipelines.benchmarks.text_cleaning import FlaggedText
 from pipelines.benchmarks.unpie.answers import (
     equal_by_rule,

@@ -16,13 +16,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Estimate,
-    Measure,
-    MetricDef,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Estimate, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, answers_bleu_counts, coverage_note
 from pipelines.benchmarks.readers.option_letters import InvalidReason, Rule
 from pipelines.benchmarks.records import Metric, Sample

@@ -25,13 +25,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, listed, rows_of
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Form,
-    Measure,
-    MetricDef,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Form, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.facts import (

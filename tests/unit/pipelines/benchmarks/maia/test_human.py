@@ -103,10 +103,7 @@ def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
 
 
 def test_maia_rows_failed_by_either_side_are_left_out() -> None:
-    model, human = (
-        maia_rows.frame([Question(pairs="TTTTTTTE")]),
-        maia_rows.frame([Question(pairs="TTTTTTTT")]),
-    )
+    model, human = (maia_rows.frame([Question(pairs="TTTTTTTE")]), maia_rows.frame([Question(pairs="TTTTTTTT")]))
     metrics = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": human}))
     vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
     assert vsv["statement_accuracy"].n == 7

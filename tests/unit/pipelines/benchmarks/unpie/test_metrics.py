@@ -12,17 +12,7 @@ from pipelines.benchmarks.records import Metric, Sample, Verdict
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 from pipelines.metrics.stats import half_up
 from tests.support.paths import GOLDEN
-from tests.support.unpie_rows import (
-    cell,
-    judged,
-    metric_of,
-    prediction,
-    reduced,
-    sample,
-    samples,
-    scored,
-    similar,
-)
+from tests.support.unpie_rows import cell, judged, metric_of, prediction, reduced, sample, samples, scored, similar
 
 GOLDEN_ROWS = GOLDEN / "unpie" / "metrics.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]

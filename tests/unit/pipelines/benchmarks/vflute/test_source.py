@@ -23,15 +23,7 @@ from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.paths import SHARED_DATA
-from tests.support.vflute_source import (
-    TEMPLATES,
-    picture,
-    rows,
-    write_csv,
-    write_json,
-    write_parquet,
-    write_pictures,
-)
+from tests.support.vflute_source import TEMPLATES, picture, rows, write_csv, write_json, write_parquet, write_pictures
 
 REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 
