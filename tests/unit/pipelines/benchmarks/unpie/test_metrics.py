@@ -310,3 +310,12 @@ def test_deltas_are_of_unrounded_values() -> None:
     assert (hetero.value, hetero.n_failed) == (0.75, 1)
     assert (hetero.ci_low or 1) < 0.75  # the settings differ in their rows, and still share puns
     assert "3 rows and 4 of lm" in hetero.note
+
+
+def test_puns_and_those_that_need_context_are_counted() -> None:
+    alike = {
+        name: replace(pun, data={**pun.data, "translation": [pun.data["translation"][0]] * 2}) if index else pun
+        for index, (name, pun) in enumerate(FEW.items())
+    }
+    metrics = {m.metric: m for m in reduced(cell(alike, "grounding", "lm", lambda *_: {"output": "x"}), alike)}
+    assert (metrics["ambiguous"].value, metrics["puns"].value) == (1 / len(FEW), len(FEW))
