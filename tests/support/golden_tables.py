@@ -1,6 +1,6 @@
 """Results for which the tables and figures of the five papers are recorded, and their description as text.
 
-`python -m tests.support.golden_tables` records them anew in `tests/golden/tables`: read the difference before you commit.
+`python -m tests.support.golden_tables` records them anew in `tests/golden/tables`; read the difference then.
 """
 
 from __future__ import annotations

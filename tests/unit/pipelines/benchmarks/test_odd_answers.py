@@ -102,7 +102,7 @@ READERS = {
         lambda raw: any(mate_reading.judge(raw, gold).exact_match_lenient for gold in GOLDS) or None,
     ),
     "maia-letter": Reader(
-        lambda raw: read_letter(raw, "Il cane corre", "Il cane dorme"),
+        lambda raw: (read_letter(raw, "Il cane corre", "Il cane dorme"), read_letter("A", raw, "Il cane dorme")),
         lambda raw: read_letter(raw, "Il cane corre", "Il cane dorme").letter,
     ),
     "maia-open": Reader(maia_reading.read_oevqa, lambda raw: maia_reading.read_oevqa(raw) or None, refuses=False),

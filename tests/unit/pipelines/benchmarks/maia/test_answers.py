@@ -1,8 +1,7 @@
-"""Readers of MAIA's answers: properties, hostile texts, and the public statements where they are available."""
+"""Readers of MAIA's answers: properties, and the public statements where they are available."""
 
 import itertools
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,14 +12,16 @@ from pipelines.benchmarks.maia.answers import read_oevqa, read_verdict, unimodal
 from pipelines.benchmarks.maia.facts import COLUMN_OF_CATEGORY
 from pipelines.benchmarks.maia.letters import LetterReading, draw_ts_letter, read_letter
 from tests.support.paths import SHARED_DATA
-from tests.unit.pipelines.benchmarks.test_odd_answers import LONG_TEXT, PIECES, WHOLE
 
 PUBLIC = SHARED_DATA / "maia" / "dataset" / "data_20%.json"
 NO_UMBRELLAS, UMBRELLAS = "Nella scena non ci sono ombrelli", "Nella scena ci sono degli ombrelli"
 TO_DOOR, TO_BENCH = (f"A metà del video il cane corre verso {goal}" for goal in ("il portone", "la panchina"))
 STATEMENTS = st.permutations([NO_UMBRELLAS, UMBRELLAS, TO_DOOR, TO_BENCH])
 
-WORDS = [*"ABabeo", *["la", "l'", "è", "non", "né", "che", "falsa", "vera", "corretta", "risposta", "opzione", "is", "not"]]
+WORDS = [
+    *"ABabeo",
+    *("la", "l'", "è", "non", "né", "che", "falsa", "vera", "corretta", "risposta", "opzione", "is", "not"),
+]
 MARKS = [*"\n )(\"':.,/{}*_\u200b", " - ", NO_UMBRELLAS, TO_DOOR, "<think>", "</think>"]
 ANSWERS = st.one_of(st.text(), st.lists(st.sampled_from([*WORDS, *MARKS, *(f"{w} " for w in WORDS)])).map("".join))
 HIDDEN = ANSWERS.map(lambda text: f" <think>{text.replace('</think>', '')}")
@@ -63,21 +64,6 @@ def test_read_letter_reads_a_plain_letter_and_a_repeated_statement(template: str
         assert read_letter(template.format(letter), b, a).letter == letter
     assert read_letter(f'"{a}".', a, b).letter == "A"
     assert read_letter(f'"{a}".', b, a).letter == "B"
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [*((piece * LONG_TEXT)[:LONG_TEXT] for piece in PIECES["maia"]), *WHOLE["maia"]],
-    ids=lambda raw: ascii(raw)[:20],
-)
-def test_readers_end_soon_on_hostile_text(raw: str) -> None:
-    # Processor time of this thread: other work on the machine must not fail the test.
-    start = time.thread_time()
-    read_letter(raw, TO_DOOR, TO_BENCH)
-    read_letter("A", raw, TO_BENCH)
-    read_oevqa(raw)
-    read_verdict(raw)
-    assert time.thread_time() - start < 40  # a reader that backtracks takes minutes
 
 
 def test_readers_read_both_ends_of_a_runaway_answer() -> None:

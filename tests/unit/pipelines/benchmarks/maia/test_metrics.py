@@ -298,7 +298,7 @@ def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str,
     assert sum(metric_of(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(scripted)
 
 
-# ----------------------------------------------------------------------------------------------- gains over fewer frames
+# ---------------------------------------------------------------------------------------------- gains over fewer frames
 
 
 CAUSAL = Question(pairs="TTTTTTTT", judged="accepted", category="Causal", video="video1", name="CausaleEsplicita_A")

@@ -40,9 +40,11 @@ def test_parsers_recover_label_and_explanation_of_public_rows(public_rows: list[
 
 @pytest.mark.parametrize(
     "form",
-    [*(f"{{0}}\n\n{m}" for m in ("**Label:** {1}", "Final answer: {1}.", "The label is {1}.", "Label:\n{1}", "Verdict - {1}")),
-     "Label: {2}\n{0}"],
-)  # fmt: skip
+    [
+        *("{0}\n\n**Label:** {1}", "{0}\n\nFinal answer: {1}.", "{0}\n\nThe label is {1}.", "{0}\n\nLabel:\n{1}"),
+        *("{0}\n\nVerdict - {1}", "Label: {2}\n{0}"),
+    ],
+)
 def test_parse_robust_finds_other_markers_around_public_explanations(
     public_rows: list[dict[str, str]], form: str
 ) -> None:
