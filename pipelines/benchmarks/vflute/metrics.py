@@ -39,7 +39,7 @@ from pipelines.benchmarks.vflute.facts import (
     TASK,
 )
 from pipelines.benchmarks.vflute.prompts import template_name
-from pipelines.benchmarks.vflute.source_hub import label_leaks
+from pipelines.benchmarks.vflute.source import label_leaks
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
 

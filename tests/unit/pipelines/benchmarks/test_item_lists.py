@@ -9,7 +9,7 @@ from dataclasses import replace
 import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem
-from pipelines.benchmarks.maia.item_lists import item_lists as maia_lists
+from pipelines.benchmarks.maia.metrics import item_lists as maia_lists
 from pipelines.benchmarks.mate.error_analysis import item_lists as mate_lists
 from pipelines.benchmarks.vague.metrics import item_lists as vague_lists
 from pipelines.benchmarks.vflute.metrics import item_lists as vflute_lists

@@ -13,7 +13,7 @@ from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.prompts import GENERATION, PAPER_TEMPLATES, TEXTS
-from pipelines.benchmarks.vflute.source_hub import EXEMPLARS
+from pipelines.benchmarks.vflute.source import EXEMPLARS
 from tests.support.paths import SHARED_DATA
 from tests.support.vflute_source import TEMPLATES
 

@@ -16,7 +16,7 @@ from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
-from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
+from pipelines.benchmarks.vflute.source import EXEMPLARS, digest_of
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
