@@ -18,6 +18,7 @@ from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.records import Row, Verdict
 from tests.support.maia_rows import ANSWERS, Question, every_column, frame, metric_of, reduced, samples
 from tests.support.paths import GOLDEN
+from tests.support.sweeps import scored_row
 
 GOLDEN_ROWS = GOLDEN / "maia" / "pools.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
@@ -166,23 +167,11 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
     scores = []
     for task, variant, output in outputs:
         row = Row(
-            request_id=task + variant,
-            sample=sample,
-            model="m",
-            task=task,
-            setting="1-frame",
-            variant=variant,
-            status="ok",
-            output=output,
-            finish_reason="length",
-            given={"bertscore_f1": 0.5} if task == "oevqa" else {},
+            request_id=task + variant, sample=sample, model="m", task=task, setting="1-frame", variant=variant,
+            status="ok", output=output, finish_reason="length", given={"bertscore_f1": 0.5} if task == "oevqa" else {},
             verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
-        )
-        reading = BENCHMARK.reading(row)
-        identity = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
-        request = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
-        answer = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
-        scores.append({**identity, **request, **answer, "subset": "", "verdict_state": row.verdict.state})
+        )  # fmt: skip
+        scores.append(scored_row(row, "maia"))
     metrics = BENCHMARK.metrics(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
     assert metric_of(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8

@@ -59,19 +59,10 @@ def test_category_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
 def _light(pun: Sample, variant: str, accepted: float) -> dict[str, Any]:
     """Return an unread judged row, cheap enough for two thousand."""
     return {
-        "sample_id": pun.sample_id,
-        "task": "reconstruction",
-        "setting": "lm",
-        "variant": variant,
-        "subset": "",
-        "category": pun.category,
-        "cluster": pun.cluster,
-        "status": "ok",
-        "answer": "A pun.",
-        "flags": [],
-        "verdict_state": "ok",
-        "accepted": accepted,
-    }
+        "sample_id": pun.sample_id, "task": "reconstruction", "setting": "lm", "variant": variant, "subset": "",
+        "category": pun.category, "cluster": pun.cluster, "status": "ok", "answer": "A pun.", "flags": [],
+        "verdict_state": "ok", "accepted": accepted,
+    }  # fmt: skip
 
 
 def test_judge_verdicts_are_counted_over_a_thousand_variants() -> None:

@@ -16,6 +16,7 @@ from pipelines.metrics.f1 import all_entailment_f1, chance_f1, koehn_p
 from tests.support.f1_oracle import drawn_macro_f1, f1_at_k, macro_f1
 from tests.support.interval_oracle import jackknife_ends, share_ends
 from tests.support.published_frames import published
+from tests.support.sweeps import metric_named
 from tests.support.vflute_rows import CATEGORY, Scored, frame, samples, whole_split
 
 WORKED = [
@@ -32,12 +33,7 @@ def metric_of(
     metrics: Sequence[Metric], metric: str, subset: str = "", category: str | None = None, setting: str = "zero-shot"
 ) -> Metric:
     category = CATEGORY.get(subset, "") if category is None else category
-    [match] = [
-        row
-        for row in metrics
-        if (row.metric, row.subset, row.category, row.setting) == (metric, subset, category, setting)
-    ]
-    return match
+    return metric_named(metrics, metric, subset=subset, category=category, setting=setting)
 
 
 def value(metrics: Sequence[Metric], metric: str, subset: str = "", setting: str = "zero-shot") -> float:
