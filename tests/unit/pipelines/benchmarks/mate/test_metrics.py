@@ -6,14 +6,12 @@ import pytest
 
 from jobs.generate.generate import generate
 from pipelines.benchmarks.mate.answers import gold_json
-from pipelines.benchmarks.mate.metrics import LINK_TYPES
 from pipelines.benchmarks.mate.source import read_mate
 from pipelines.benchmarks.records import Sample
 from pipelines.ingest.source_folder import Folder
 from tests.support.interval_oracle import share_ends
 from tests.support.mate_rows import find, gold, reduced, sample_of
 from tests.support.mate_source import row
-from tests.support.published_frames import published
 
 NAMED = ("name", "Object_1")
 
@@ -61,20 +59,6 @@ class TestWhole:
             for (task, pattern), rows in parts.items():
                 cells = [metric for metric in right if (metric.task, metric.setting) == (task, setting)]
                 assert sum(metric.n for metric in cells if re.fullmatch(pattern, metric.category)) == rows, pattern
-
-    def test_names_join_with_the_published_ones(self, samples: list[Sample]) -> None:
-        ours = {
-            (metric.task, metric.setting, metric.subset, metric.category, metric.metric)
-            for metric in reduced(samples, lambda *_: "{}")
-        }
-        printed = published("mate")
-        printed = printed[printed["setting"] != ""]
-        published_keys = set(
-            printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
-        )
-        rest = {key for key in published_keys - ours if key[3] not in LINK_TYPES}
-        # Misprinted twice, and no error was made here that could lie nearer than others.
-        assert rest == {("crossmodal", "2-shot", "", "Color+Size (2nd row)", "exact_match")}
 
 
 def _pictured(sample: Sample) -> Sample:
