@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, Final
 
+from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.vflute.facts import TASK
 
@@ -18,22 +19,15 @@ _NAME: Final = re.compile(r"(?:normalized_)?(?P<model>.*?)(?:_(?P<setting>zs|fs5
 _SCORERS: Final = {"bertscore": "bertscore_f1", "bleurt": "bleurt"}
 
 
-class VfluteOutputs:
-    """Reader of the authors' outputs."""
-
-    def accepts(self, path: PurePath) -> bool:
-        """Return whether a file may hold such outputs: any CSV file."""
-        return path.suffix == ".csv"
-
-    def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
-        """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
-        last = 0
-        try:
-            rows = CsvRows(text, strict=False)
-            for last, row in _read_rows(rows, *_model_and_setting(path)):
-                yield last, row
-        except csv.Error as error:
-            yield last + 1, error
+def _rows(path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+    """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
+    last = 0
+    try:
+        rows = CsvRows(text, strict=False)
+        for last, row in _read_rows(rows, *_model_and_setting(path)):
+            yield last, row
+    except csv.Error as error:
+        yield last + 1, error
 
 
 def _read_rows(rows: CsvRows, model: str, setting: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
@@ -75,4 +69,4 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-READER: Final = VfluteOutputs()
+READER: Final = PredictionsReader(accepts=lambda path: path.suffix == ".csv", rows=_rows)
