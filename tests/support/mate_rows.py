@@ -8,8 +8,8 @@ import pandas as pd
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.rows import read_row
-from pipelines.benchmarks.records import Metric, Row, Sample
-from tests.support.sweeps import metric_named, scored_row
+from pipelines.benchmarks.records import Metric, Sample
+from tests.support.sweeps import answered_row, metric_named, scored_row
 
 Answer = Callable[[Sample, dict[str, Any]], str | None]
 
@@ -20,10 +20,7 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
     for sample in samples:
         for cell_row in sample.data["rows"]:
             output = answer(sample, cell_row)
-            row = Row(
-                request_id="r", sample=sample, model="m", task=cell_row["task"], setting=cell_row["setting"],
-                variant="", status="error" if output is None else "ok", output=output,
-            )  # fmt: skip
+            row = answered_row(sample, cell_row["task"], cell_row["setting"], output)
             rows.append(scored_row(row, "mate", "missing" if output == "missing" else ""))
     return pd.DataFrame(rows)
 

@@ -111,6 +111,13 @@ def _verdict(ask: object, judge: bool | None) -> Verdict:
     return Verdict(state="ok", accepted=ask if isinstance(ask, bool) else judge, tries=1)
 
 
+def answered_row(sample: Sample, task: str, setting: str, output: str | None, **more: Any) -> Row:
+    """Return a model's row of an answer; None is a failed request."""
+    status = "error" if output is None else "ok"
+    fields = {"request_id": "r", "model": "m", "variant": "", "status": status, **more}
+    return Row(sample=sample, task=task, setting=setting, output=output, **fields)
+
+
 def scored_row(row: Row, name: str, status: str = "") -> dict[str, Any]:
     """Return a row of the scores; one with a `status`, such as `missing`, has nothing that is read from an answer."""
     columns = {column: getattr(row, column) for column in ("request_id", "task", "setting", "variant", "status")}

@@ -10,7 +10,7 @@ import pandas as pd
 
 from pipelines.benchmarks.records import MediaRef, Metric, Row, Sample, Verdict
 from pipelines.benchmarks.unpie.metrics import reduce_scores
-from tests.support.sweeps import metric_named, scored_row
+from tests.support.sweeps import answered_row, metric_named, scored_row
 from tests.support.unpie_source import row as source_row
 
 CATEGORIES = {"homographic": "Homo", "heterographic": "Hetero"}
@@ -52,10 +52,8 @@ def samples(count: int, **data: Any) -> dict[str, Sample]:
 
 def prediction(of: Sample, task: str, setting: str, variant: str = "", **how: Any) -> Row:
     """Return a prediction with an empty output, unless `how` has another."""
-    row = Row(
-        request_id=f"{of.sample_id}/{task}/{setting}/{variant}", sample=of, model="m", task=task, setting=setting,
-        variant=variant, status="ok", output="", finish_reason="stop",
-    )  # fmt: skip
+    name = f"{of.sample_id}/{task}/{setting}/{variant}"
+    row = answered_row(of, task, setting, "", request_id=name, variant=variant, finish_reason="stop")
     return replace(row, **how)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from tests.support import sweeps
-from tests.support.sweeps import scored_row
+from tests.support.sweeps import answered_row, scored_row
 
 SETTINGS = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
 CELLS = tuple(itertools.product(("mcq", "freeform"), SETTINGS))
@@ -74,10 +74,7 @@ def frame(
             output = say(sample, task, setting)
             state = (status or {}).get((sample.sample_id, setting), "ok" if output is not None else "error")
             given = similarity_scores or {} if task == "freeform" else {}
-            row = Row(
-                request_id="r", sample=sample, model="m", task=task, setting=setting, variant="",
-                status="error" if output is None else "ok", output=output, given=given,
-            )  # fmt: skip
+            row = answered_row(sample, task, setting, output, given=given)
             rows.append(scored_row(row, "vague", "" if state in ("ok", "error") else state))
     return pd.DataFrame(rows)
 

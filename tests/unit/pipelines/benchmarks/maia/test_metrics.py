@@ -15,10 +15,10 @@ from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.maia.metrics import reduce_scores
-from pipelines.benchmarks.records import Row, Verdict
+from pipelines.benchmarks.records import Verdict
 from tests.support.maia_rows import ANSWERS, Question, every_column, frame, metric_of, reduced, samples
 from tests.support.paths import GOLDEN
-from tests.support.sweeps import scored_row
+from tests.support.sweeps import answered_row, scored_row
 
 GOLDEN_ROWS = GOLDEN / "maia" / "pools.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
@@ -166,12 +166,9 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
     outputs = [("vsv", str(index), "A") for index in range(7)] + [("vsv", "7", "forse"), ("oevqa", "", ANSWERS[1])]
     scores = []
     for task, variant, output in outputs:
-        row = Row(
-            request_id=task + variant, sample=sample, model="m", task=task, setting="1-frame", variant=variant,
-            status="ok", output=output, finish_reason="length", given={"bertscore_f1": 0.5} if task == "oevqa" else {},
-            verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
-        )  # fmt: skip
-        scores.append(scored_row(row, "maia"))
+        judged = {"given": {"bertscore_f1": 0.5}, "verdict": Verdict(state="ok", accepted=True)}
+        how = {"variant": variant, "finish_reason": "length", **(judged if task == "oevqa" else {})}
+        scores.append(scored_row(answered_row(sample, task, "1-frame", output, **how), "maia"))
     metrics = BENCHMARK.metrics(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
     assert metric_of(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8

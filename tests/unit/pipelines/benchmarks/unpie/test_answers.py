@@ -20,34 +20,10 @@ TAGGED: dict[Language, str] = {
     "de": "[German]: {}", "fr": "Français : {}", "ko": "[한국어]： {}", "en": "**English:** {}",
 }  # fmt: skip
 PIECES = [
-    *(
-        "[answer]:",
-        "Answer:",
-        "the pun word",
-        "phrase",
-        "buoys",
-        "[German]:",
-        "French:",
-        "한국어:",
-        "[English]",
-        "LANGUAGE",
-    ),
-    *(
-        "translation",
-        "Note:",
-        "(Explanation:",
-        "yes",
-        "No",
-        "빵",
-        "Brot",
-        "sorry",
-        "I cannot see the image.",
-        "```",
-        "__",
-    ),
-    *("<think>", "</think>", "<|im_end|>", "\u200b", "\n\n", "**"),
-    *'\n .:："«»„’*_`[]()-',
-]
+    "[answer]:", "Answer:", "the pun word", "phrase", "buoys", "[German]:", "French:", "한국어:", "[English]",
+    "LANGUAGE", "translation", "Note:", "(Explanation:", "yes", "No", "빵", "Brot", "sorry", "I cannot see the image.",
+    "```", "__", "<think>", "</think>", "<|im_end|>", "\u200b", "\n\n", "**", *'\n .:："«»„’*_`[]()-',
+]  # fmt: skip
 ANSWERS = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
 SENTENCES = st.lists(st.sampled_from(["Der", "Bäcker", "baked", "빵을", "l'eau", "buoys"]), min_size=1).map(" ".join)
 
