@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 from pipelines.benchmarks import benchmark, code_benchmarks
@@ -90,6 +91,7 @@ def _vflute(rows: Sequence[Scored]) -> list[Metric]:
     return benchmark("vflute").metrics(vflute_rows.frame(rows), vflute_rows.samples(rows))
 
 
+@cache
 def _whole_sweep() -> list[Metric]:
     rows = whole_split(
         label=lambda gold, index: gold if index % 4 else 1 - gold, es=lambda _, index: 0.4 + index / 2000
