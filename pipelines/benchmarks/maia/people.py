@@ -23,11 +23,11 @@ from pipelines.benchmarks.human import (
     OutputKey,
     Question,
     csv_text,
-    human_prediction,
+    prediction_row,
 )
 from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, LEAVE_ONE_OUT_KEY, OEVQA, POOL_SIZE, POOLS, STATEMENTS
 from pipelines.benchmarks.people import FileBaseline, paired_metrics
-from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.benchmarks.records import Metric, Row, Sample, person
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import agreement_interval, fleiss_kappa
@@ -167,11 +167,9 @@ class MaiaHumanBaseline(FileBaseline):
 
     def dataset_answers(self, samples: Iterable[Sample], /) -> list[dict[str, str]]:
         """Return the eight answers of each question, which the setting `leave-one-out` judges."""
-        request = {"task": "oevqa", "setting": LEAVE_ONE_OUT}
+        model, request = person(LEAVE_ONE_OUT), {"task": "oevqa", "setting": LEAVE_ONE_OUT}
         return [
-            human_prediction(
-                "maia", LEAVE_ONE_OUT, **request, sample_id=sample.sample_id, variant=str(i), output=answer
-            )
+            prediction_row("maia", model, **request, sample_id=sample.sample_id, variant=str(i), output=answer)
             for sample in samples
             for i, answer in enumerate(sample.data["answers"])
         ]

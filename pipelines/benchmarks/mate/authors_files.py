@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from pipelines.benchmarks.base import PredictionsReader
+from pipelines.benchmarks.human import prediction_row
 from pipelines.benchmarks.mate.rows import SETTINGS
 from pipelines.benchmarks.mate.scene import canonical_task
 from pipelines.benchmarks.records import person
@@ -53,15 +54,8 @@ def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
         output = None if output is None else typed_answer(output)
     elif raw.get("run") is not None:
         model = f"{model} run {raw['run']}"
-    return {
-        "benchmark": "mate",
-        "model": model,
-        "task": canonical_task(str(raw["task"])),
-        "setting": _FILES[file],
-        "sample_id": str(raw["example_id"]),
-        "variant": "",
-        "output": output,
-    }
+    task, name = canonical_task(str(raw["task"])), str(raw["example_id"])
+    return prediction_row("mate", model, task=task, setting=_FILES[file], sample_id=name, output=output)
 
 
 def typed_answer(text: str) -> str:

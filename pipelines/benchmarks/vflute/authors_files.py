@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.csv_rows import CsvRows
+from pipelines.benchmarks.human import prediction_row
 from pipelines.benchmarks.vflute.facts import TASK
 
 _SETTINGS: Final = {"zs": "zero-shot", "fs5": "5-shot", "fs10": "10-shot", "sg": "scene-graph", "": "zero-shot"}
@@ -40,18 +41,10 @@ def _read_rows(rows: CsvRows, model: str, setting: str) -> Iterator[tuple[int, d
         if isinstance(raw, ValueError):
             yield line, raw
             continue
-        output = raw["output"]
-        row = {
-            "benchmark": "vflute",
-            "model": model,
-            "task": TASK,
-            "setting": "scene-graph" if "scene_graph" in rows.columns else setting,
-            "sample_id": raw["id"],
-            "variant": "",
-            "output": output if output and output.strip() else None,
-            **{ours: _number(raw.get(name)) for name, ours in _SCORERS.items()},
-        }
-        yield line, row
+        output = raw["output"] if raw["output"] and raw["output"].strip() else None
+        used = "scene-graph" if "scene_graph" in rows.columns else setting
+        row = prediction_row("vflute", model, task=TASK, setting=used, sample_id=raw["id"], output=output)
+        yield line, row | {ours: _number(raw.get(name)) for name, ours in _SCORERS.items()}
 
 
 def _model_and_setting(path: PurePath) -> tuple[str, str]:
