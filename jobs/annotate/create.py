@@ -27,7 +27,7 @@ from pipelines.plan.selection import check_names
 from pipelines.rendering.contact_sheet import contact_sheet
 from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.escaping import csv_cell
-from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.score.text_scorers import ScoringContext, rows_of
 from pipelines.storage.parts import iter_parts, part_folder, read_part
 from pipelines.storage.published_files import publish_files
 from pipelines.storage.store import Store

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.audit.cells import PrintedValue, PrintedValues
-from jobs.audit.rules import Rule
+from jobs.audit.cells import PrintedValue, PrintedValues, Rule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

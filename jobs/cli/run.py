@@ -78,7 +78,7 @@ def score(options: ScoreOptions) -> int:
         refuse({"from": options.tool}, "names the harness that wrote --predictions, which is missing")
         return run_stages(options, "score")
     from jobs.shared.spec_builder import external_spec
-    from pipelines.sweep.external import score_external
+    from pipelines.sweep.run import score_external
 
     with _checking(as_json=options.json) as progress:
         spec, path = external_spec(options), options.predictions
@@ -180,7 +180,7 @@ def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool, further: 
     """Print the result of a sweep and return the exit code."""
     from jobs.shared.render import failure_lines, headline, summary
     from pipelines.storage.store import Store
-    from pipelines.sweep.failure_reasons import failure_reasons
+    from pipelines.sweep.status import failure_reasons
 
     out = Store(spec.out)
     more, lines = further(out) if further else ({}, ())

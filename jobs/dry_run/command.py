@@ -5,8 +5,7 @@ from pathlib import Path
 
 from jobs.dry_run.helper_models import Helper, captioners, judges
 from jobs.dry_run.plan_table import helper_rows, show_plan
-from jobs.shared.output import print_json, print_line, print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_json, print_line, print_result, table
 from pipelines.plan.context import SweepContext, plans_of_all_sets
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import placeholder_captions, plan_sweep

@@ -6,13 +6,10 @@ from typing import Any, Final
 from cluster.connection import connect
 from cluster.hardware import local_gpus
 from cluster.placement import gpus_of_nodes
-from cluster.scheduling.gpu_scheduler import run_schedule
+from cluster.scheduling.gpu_scheduler import Fleet, ModelWorkload, lower_bound, run_schedule
 from cluster.scheduling.simulator import simulate
-from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
-from jobs.dry_run.gpu_memory import format_hours, placement_for, placement_summary
-from jobs.dry_run.helper_models import Helper
-from jobs.shared.output import print_json, print_line, results_only_on_stdout
-from jobs.shared.tables import table
+from jobs.dry_run.helper_models import Helper, format_hours, placement_for, placement_summary
+from jobs.shared.output import print_json, print_line, results_only_on_stdout, table
 from models.availability import unavailable_reason
 from models.engine_choice import repeated_prefix_reason
 from models.spec import ModelSpec

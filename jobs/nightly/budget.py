@@ -1,18 +1,150 @@
 """The budget of a night in dollars and hours: which due pairs it can pay, by estimates."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
 
-from jobs.nightly.due import run_order
+from jobs.nightly.history import History, Pair, run_time
 from jobs.nightly.records import PairStatus
+from models.fingerprint import answer_fingerprint
 from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
+from pipelines.hashing import stable_id
+from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload, planned_dollars
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import placeholder_captions, plan_sweep
 from pipelines.plan.records import ModelPlan
+from pipelines.plan.requests import ModelTarget, captioner_keys, model_targets
+from pipelines.plan.run_manifest import versions
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
+
+_CODE = ("models", "pipelines")
+_DISPLAY_ONLY = ("pipelines/report/",)  # code that shows numbers and changes none
+_SUFFIXES = (".py", ".csv", ".txt", ".json")
+
+
+@lru_cache(maxsize=1)
+def code_fingerprint() -> str:
+    """Return a hash of the code that predicts and scores, and of its libraries' versions."""
+    total = hashlib.sha256(json.dumps(versions(), sort_keys=True).encode())
+    for package in _CODE:
+        root = Path(str(files(package)))
+        for path in sorted(root.rglob("*")):
+            name = f"{package}/{path.relative_to(root).as_posix()}"
+            if (
+                path.is_file()
+                and path.suffix in _SUFFIXES
+                and not name.startswith(_DISPLAY_ONLY)
+                and path.name != "published.csv"
+            ):
+                total.update(json.dumps([name, hashlib.sha256(path.read_bytes()).hexdigest()]).encode())
+    return total.hexdigest()[:16]
+
+
+def pair_fingerprint_parts(spec: RunSpec, target: ModelTarget, dataset: Dataset) -> dict[str, str]:
+    """Return the hashes of one model on one benchmark, by part."""
+    name = target.prompts.benchmark_name
+    cut = {key: getattr(spec, key) for key in ("limit", "sample_ids", "seed")}
+    return {
+        "code": code_fingerprint(),
+        "dataset": dataset.manifest.dataset_fingerprint[:16],
+        "model": _hash({"fingerprint": dict(target.fingerprint), "generation": dict(target.generation)}),
+        "prompt": _hash(
+            {
+                **benchmark(name).prompt_texts,
+                **target.prompts.wording,
+                "instead": dict(target.prompts.prompt_versions),
+                **({"sets": spec.prompt_sets[name]} if name in spec.prompt_sets else {}),
+            }
+        ),
+        "cells": _hash({"cells": [[group.task, group.setting] for group in target.prompts.task_settings], "cut": cut}),
+        "captioner": ",".join(captioner_keys(spec, target.model)),
+        "judge": _hash({judge: answer_fingerprint(judge_spec) for judge, judge_spec in spec.judges})
+        if spec.judges
+        else "",
+        "scorers": _hash(
+            {
+                scorer.kind: [scorer.model, scorer.layer, scorer.named, *filter(None, [scorer.loaded_revision])]
+                for scorer in spec.scorers_for(name)
+            }
+        ),
+    }
+
+
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names of the parts whose hashes differ."""
+    return [name for name in sorted({*before, *now}) if before.get(name, "") != now.get(name, "")]
+
+
+def _hash(fields: Mapping[str, object]) -> str:
+    return stable_id(dict(fields))[:16]
+
+
+NEW = "new"
+
+
+def due_pairs(
+    spec: RunSpec, history: History, *, refresh_days: float | None = None, now: datetime | None = None
+) -> list[PairStatus]:
+    """Return all pairs of a configuration with the reason to run each, or ''.
+
+    With `refresh_days`, a pair that was last measured so many days before `now` is due although nothing changed.
+    Raises DatasetError if a benchmark was not ingested.
+    """
+    datasets = Datasets()
+    targets = {
+        (model, target.prompts.benchmark_name): (target, dataset)
+        for model in spec.models
+        for target, dataset in reversed(model_targets(spec, model, datasets))  # of several sets of prompts the first
+    }
+    last = history.last_pairs(targets)
+    oldest = (now or datetime.now(UTC)) - timedelta(days=refresh_days) if refresh_days is not None else None
+    statuses = []
+    for (model, name), (target, dataset) in targets.items():
+        before = last.get((model, name))
+        parts = pair_fingerprint_parts(spec, target, dataset)
+        status = PairStatus(model=model, benchmark=name, parts=parts, why="", before=before)
+        statuses.append(replace(status, why=_reason(before, status, oldest)))
+    return statuses
+
+
+def _reason(before: Pair | None, status: PairStatus, oldest: datetime | None) -> str:
+    if before is None or not (before.parts or before.measured):
+        return NEW
+    if before.fingerprint == status.fingerprint:
+        return _age(before, oldest)
+    changed = changed_parts(before.parts, status.parts)
+    return f"changed: {', '.join(changed)}" if changed else "failed the last time"
+
+
+def _age(before: Pair, oldest: datetime | None) -> str:
+    if oldest is None or not before.measured or run_time(before.measured) > oldest:
+        return ""
+    return f"not measured since {run_time(before.measured):%Y-%m-%d}"
+
+
+def run_order(due: Iterable[PairStatus]) -> list[PairStatus]:
+    """Order due pairs: never evaluated, then changed, then oldest; of each the longest unmeasured first.
+
+    Among these, pairs that failed the last time come last, so that a model that is away all week delays no other.
+    """
+    return sorted(due, key=_rank)
+
+
+def _rank(status: PairStatus) -> tuple[int, bool, str]:
+    before = status.before
+    if before is None or not before.measured:
+        return 0, before is not None and before.state == "failed", ""
+    return (2 if before.fingerprint == status.fingerprint else 1), before.state == "failed", before.measured
+
 
 _CALL_S = 1.0
 """Assumed for a call of an endpoint without `requests_per_minute`."""

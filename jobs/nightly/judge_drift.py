@@ -30,12 +30,12 @@ from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import Job
 from pipelines.predict.stage import run_job
 from pipelines.score.judge import JudgeReplies
-from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import judge_rounds, planned_rows, scoring_context
+from pipelines.score.text_scorers import ScoringContext
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
-from pipelines.sweep.session import Sweep
+from pipelines.sweep.evaluate import Sweep
 
 _SIZES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 _BETS: Final = np.array([sign * size for size in _SIZES for sign in (-1, 1)])

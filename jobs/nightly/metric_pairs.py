@@ -6,8 +6,7 @@ from jobs.nightly.history import History
 from jobs.nightly.records import BASIS, GoneMetric, NightlyResult, PairStatus
 from jobs.nightly.regressions import MetricPair, PairName
 from pipelines.benchmarks import benchmark
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import identity
+from pipelines.report.metrics_file import Measured, identity
 
 
 def gone_metrics(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[GoneMetric]:

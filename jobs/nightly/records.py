@@ -7,7 +7,7 @@ from jobs.nightly.history import Pair
 from jobs.nightly.judge_drift import JudgeDrift
 from jobs.nightly.regressions import Comparison
 from pipelines.hashing import stable_id
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 
 BASIS = ("cells", "dataset", "prompt")
 """Parts of a pair under which the same samples are asked the same."""

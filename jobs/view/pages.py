@@ -8,13 +8,10 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from jobs.view.detail import load_detail
-from jobs.view.diff import CHANGES, changes_by_model, find_difference, metric_changes, pair_of
-from jobs.view.filters import JUDGED, SORTS, Filter
-from jobs.view.index import Index
-from jobs.view.listing import Item, Samples
+from jobs.view.detail import CHANGES, changes_by_model, find_difference, load_detail, metric_changes, pair_of
+from jobs.view.index import Index, Row, benchmark_table, benchmark_tables, category_rows
+from jobs.view.listing import JUDGED, SORTS, Filter, Item, Samples
 from jobs.view.loading import Loader
-from jobs.view.overview import Row, benchmark_table, benchmark_tables, category_rows
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.errors import DamagedPartError
-from pipelines.plan.id_set import IdSet
+from pipelines.plan.plan_store import IdSet
 from pipelines.plan.records import CompletedRequests, ModelPlan, Repair
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.storage.parts import iter_parts, move_aside, part_folder, read_part, read_parts, to_parquet

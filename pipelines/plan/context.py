@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Dataset, Datasets
-from pipelines.plan.captions import load_captions
-from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_store import PlanStore
-from pipelines.plan.prompt_plan import PromptPlan
+from pipelines.plan.plan_store import IdSet, PlanStore
+from pipelines.plan.prompt_plan import PromptPlan, load_captions
 from pipelines.plan.requests import ModelTarget, caption_targets, model_targets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.run_spec import RunSpec

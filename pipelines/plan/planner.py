@@ -16,13 +16,12 @@ from pipelines.hashing import ID_DIGITS, stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
-from pipelines.plan.id_set import IdSet
+from pipelines.plan.plan_store import IdSet
 from pipelines.plan.records import CompletedRequests, ModelPlan, Repair
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.stored_plan import Codes, Mask, Numbers, PlanColumns, PlanPart, PlanRow, RequestKey, StoredPlan
 from pipelines.plan.token_estimate import CHARS_PER_TOKEN, LEAST_CACHED_TOKENS
-from pipelines.plan.unit_list import UnitFile, UnitList
-from pipelines.plan.units import GroupKey, Pool, RetryPool, SampleRequests, UnitMaker, retry_units
+from pipelines.plan.units import GroupKey, Pool, RetryPool, SampleRequests, UnitFile, UnitList, UnitMaker, retry_units
 
 _WORD = "word"
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from pipelines.benchmarks import benchmark_names
-from pipelines.plan.captions import load_captions
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import plan_key, plan_parts
+from pipelines.plan.prompt_plan import load_captions
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.lock import check_lock
 from pipelines.storage.owned_files import is_owned
 from pipelines.storage.store import Store
 

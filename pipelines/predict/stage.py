@@ -26,7 +26,7 @@ from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import ModelPlan
-from pipelines.plan.unit_list import UnitList, count_requests
+from pipelines.plan.units import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
 from pipelines.predict.concurrent_judges import ConcurrentJudges, IdleGpus

@@ -11,7 +11,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import is_person
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.context import SweepContext
-from pipelines.plan.id_set import IdSet
+from pipelines.plan.plan_store import IdSet
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import ManifestEntry

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.lock import LOCK
 from tests.integration.conftest import S3, Cli, s3_server
 
 FAILING = 0.05

@@ -25,7 +25,7 @@ TARGETS = {
 SLOW = ("engine", "score", "text scorer", "reduce", "cache")
 LIMITS = {
     "pipelines/score/stage.py": "MAX_PARTS_HERE",
-    "pipelines/report/reduce_all.py": "MAX_ROWS_HERE",
+    "pipelines/report/reduce.py": "MAX_ROWS_HERE",
 }
 """Size of what a run does without Ray."""
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.errors import FencedError, LockedError
-from pipelines.storage.lock import run_lock
-from pipelines.storage.lock_owner import LOCK, check_lock
+from pipelines.storage.lock import LOCK, check_lock, run_lock
 from pipelines.storage.store import Store
 from tests.integration.conftest import S3
 
@@ -128,7 +127,7 @@ def test_live_lock_owner_is_detected_without_conditional_writes(
     out: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     heedless(monkeypatch)
-    monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 0.1)
+    monkeypatch.setattr("pipelines.storage.lock.SETTLE_S", 0.1)
     with run_lock(out, heartbeat_s=0.2) as run:
         assert "ignores conditions" in caplog.text
         elsewhere(out)
@@ -142,7 +141,7 @@ def test_one_of_two_simultaneous_runs_gets_the_lock_without_conditional_writes(
     out: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heedless(monkeypatch)
-    monkeypatch.setattr("pipelines.storage.object_lock.SETTLE_S", 3.0)
+    monkeypatch.setattr("pipelines.storage.lock.SETTLE_S", 3.0)
     both = threading.Barrier(2)
 
     def together(store: Store, *arguments: Any) -> tuple[bytes, str]:

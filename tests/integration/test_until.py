@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.explain.rows import read_entry
+from jobs.analysis.explain.requests import read_entry
 from models.spec import ModelSpec
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables

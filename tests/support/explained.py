@@ -9,14 +9,13 @@ from string import ascii_uppercase
 import numpy as np
 import pandas as pd
 
-from jobs.analysis.explain.requests import Key, PromptStore, StoredRequest
-from jobs.analysis.explain.rows import Side, read_rows
+from jobs.analysis.explain.requests import Key, PromptStore, Side, StoredRequest, read_rows
 from models.messages import Media, Step, user
 from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.table.benchmark import table_definition
 from pipelines.plan.stored_plan import PlanRow
-from pipelines.report.measured import MetricKey
+from pipelines.report.metrics_file import MetricKey
 
 CHOICE = table_definition(TableDefinition(name="planted", kind="choice"))
 OPEN = table_definition(TableDefinition(name="planted-open", kind="open"))

@@ -5,8 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from jobs.analysis.explain.logged import read_log
-from jobs.analysis.explain.readings import READINGS, OtherReading, other_readings
-from jobs.analysis.explain.rows import Side, read_entry
+from jobs.analysis.explain.requests import READINGS, OtherReading, Side, other_readings, read_entry
 from jobs.analysis.explain.sides import LogSide, OutputSide, entry_pairs, log_entries
 from jobs.analysis.explain.split import Explanation, explain
 from models.messages import DEFAULT_SEED
@@ -17,8 +16,7 @@ from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import PRODUCT, ManifestEntry
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names, human_groups, selected_groups
-from pipelines.report.measured import MetricKey, number_or_none
-from pipelines.report.metrics_file import load_metrics
+from pipelines.report.metrics_file import MetricKey, load_metrics, number_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jobs.analysis.explain.requests import Key, StoredRequest
-from jobs.analysis.explain.rows import Side, keys_of, scored_rows
+from jobs.analysis.explain.requests import Key, Side, StoredRequest, keys_of, scored_rows
 from jobs.analysis.explain.sides import LogSide
 from models.errors import suggest
 from pipelines.benchmarks.records import RIGHT
@@ -14,7 +13,7 @@ from pipelines.logged_answers.matching import match_logs, words
 from pipelines.logged_answers.readers import tool_files
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
-from pipelines.score.rows import ScoringContext, row_of
+from pipelines.score.text_scorers import ScoringContext, row_of
 from pipelines.storage.store import Store
 
 _NOT_STORED: Final = "a log holds neither weights, media nor settings: it is taken as the other side's model"

@@ -4,10 +4,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.benchmarks.figures import Bars, Series
-from pipelines.rendering.figures.axes import SIZE, Axis, across, finite, intervals, numbers_of, upward
-from pipelines.rendering.figures.canvas import LINE, MARGIN, WIDTH, Canvas, Point, path
-from pipelines.rendering.figures.style import GRID, INK, MUTED, SeriesStyle, series_styles
-from pipelines.rendering.figures.text import text_width, widest_part, wrap
+from pipelines.rendering.figures.canvas import (
+    GRID,
+    INK,
+    LINE,
+    MARGIN,
+    MUTED,
+    SIZE,
+    WIDTH,
+    Axis,
+    Canvas,
+    Point,
+    SeriesStyle,
+    across,
+    finite,
+    intervals,
+    numbers_of,
+    path,
+    series_styles,
+    text_width,
+    upward,
+    widest_part,
+    wrap,
+)
 
 _HEIGHT = 230.0
 _MIN_THICKNESS, _MAX_THICKNESS = 6.0, 48.0  # of upright bars; where they would be thinner, they are drawn flat

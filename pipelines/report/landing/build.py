@@ -8,7 +8,7 @@ from pipelines.plan.run_manifest import RunManifest
 from pipelines.report.compare import headline_tests
 from pipelines.report.landing.standing import Standing, standing_of, with_leads
 from pipelines.report.landing.tables import cost_of
-from pipelines.report.measured import TABLES, Measured
+from pipelines.report.metrics_file import TABLES, Measured
 from pipelines.report.tables.token_efficiency import Efficiency
 from pipelines.storage.store import Store
 

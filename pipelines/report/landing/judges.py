@@ -9,7 +9,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.metrics_kernel.rows import NO_JUDGE
 from pipelines.plan.run_manifest import RunManifest
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.portable import portable_text
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store

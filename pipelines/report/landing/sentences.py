@@ -13,7 +13,7 @@ from pipelines.rendering.table_layout import format_number
 from pipelines.report.compare import CANNOT_CONCLUDE
 from pipelines.report.landing.judges import Judging
 from pipelines.report.landing.standing import Standing
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 
 FEW_ROWS: Final = 100  # below so many rows a benchmark's numbers are said to be few
 UNREADABLE: Final = metric_label("unreadable")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.autoscaling import MAX_NODES_LABEL, max_gpu_nodes, parse_max_nodes_label
+from cluster.connection import MAX_NODES_LABEL, max_gpu_nodes, parse_max_nodes_label
 
 COUNTS = st.dictionaries(st.integers(1, 16), st.integers(1, 30), min_size=1, max_size=4)
 

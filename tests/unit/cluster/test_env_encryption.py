@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from ray._private.authentication_test_utils import reset_auth_token_state
 
-from cluster.env_encryption import decrypt_env, encrypt_env
 from cluster.errors import EncryptionError
+from cluster.hardware import decrypt_env, encrypt_env
 
 # Long names and values: base64 of random bytes contains any three letters now and then.
 VALUES = {"MODEL_KEY": "sk-planted-of-a-model", "AWS_SECRET_ACCESS_KEY": "planted-of-a-store", "WORDS": "è 漢 \n '\""}

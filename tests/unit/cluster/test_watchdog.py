@@ -10,24 +10,24 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster import watchdog
+from cluster import connection
 from models.scratch import make_scratch
 
 CODE = """
 import logging, subprocess, sys, time
 from pathlib import Path
-from cluster import watchdog
+from cluster import connection
 from models.scratch import hold_scratch
 
 name, end, files, watch_s, shutdown_s = sys.argv[1:]
 logging.basicConfig()
-watchdog.POLL_S, watchdog.SHUTDOWN_S = 0.05, float(shutdown_s)
+connection.POLL_S, connection.SHUTDOWN_S = 0.05, float(shutdown_s)
 Path(files, name).symlink_to("/bin/sh")
 process = subprocess.Popen([Path(files, name), "-c", "read line; " + end], stdin=subprocess.PIPE)
 sleeper = subprocess.Popen(["sleep", "240"])
 print(sleeper.pid, flush=True)
 hold_scratch(Path(files))
-with watchdog.watch_embedded_ray():
+with connection.watch_embedded_ray():
     process.stdin.close()
     time.sleep(float(watch_s))
 sleeper.kill()
@@ -37,7 +37,7 @@ print("the block is over")
 
 HEAD = """
 import logging, sys, time
-from cluster import watchdog
+from cluster import connection
 from cluster.errors import ClusterError
 
 answers = list(sys.argv[1])
@@ -49,8 +49,8 @@ def ping(address):
         raise ClusterError("nothing answers at " + address)
 
 logging.basicConfig()
-watchdog.PING_EVERY_S, watchdog.MAX_ABSENCE_S = 0.05, float(sys.argv[2])
-with watchdog.watch_head("head:1", ping):
+connection.PING_EVERY_S, connection.MAX_ABSENCE_S = 0.05, float(sys.argv[2])
+with connection.watch_head("head:1", ping):
     while len(replies) < int(sys.argv[3]):
         time.sleep(0.01)
 print("the block is over")
@@ -96,7 +96,7 @@ def test_descendants_are_killed(argument: str, is_killed: bool, tmp_path: Path) 
     with subprocess.Popen(["sh", "-c", '"$0" 60; exit $?', program]) as shell:
         while not (children := psutil.Process(shell.pid).children()) or "60" not in children[0].cmdline():
             assert shell.poll() is None
-        watchdog.kill_descendants(shell.pid, argument)
+        connection.kill_descendants(shell.pid, argument)
         if is_killed:
             assert shell.wait(60) == 128 + signal.SIGKILL
         else:

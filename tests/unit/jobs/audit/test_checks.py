@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from jobs.audit.checks import audit_paper
+from jobs.audit.checks import RULES, audit, audit_paper, load_paper, papers
 from jobs.audit.paper import Finding, Paper
-from jobs.audit.papers import RULES, audit, load_paper, papers
 from pipelines.errors import UsageError
 
 # Worked out by hand from the printed tables: number, rule, as printed, what the rule gives.

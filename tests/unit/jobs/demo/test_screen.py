@@ -15,7 +15,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import TaskCount
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.sweep.result import SweepResult
 from tests.support.measured import measured
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.dry_run import gpu_memory
+from jobs.dry_run import helper_models
 from models.engines.offload import offload_rows
 from models.gpu_memory import BatchShape, MemoryNeed
 from models.spec import ModelSpec
@@ -20,8 +20,8 @@ def entry(**settings: object) -> ModelSpec:
 
 
 def test_dry_run_says_how_slow_offload_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_memory, "local_memory", lambda: (200 * GB, 200 * GB))
-    summary = gpu_memory.placement_summary(entry(offload=True), PLAN, [80 * GB])
+    monkeypatch.setattr(helper_models, "local_memory", lambda: (200 * GB, 200 * GB))
+    summary = helper_models.placement_summary(entry(offload=True), PLAN, [80 * GB])
     assert summary is not None
     assert not summary["fits"]
     # 146.8 GB of weights: 56 GB on the GPU, the rest in memory, at 10 GB/s
@@ -36,9 +36,9 @@ def test_dry_run_says_how_slow_offload_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_dry_run_of_a_model_without_offload_or_that_fits_speaks_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_memory, "local_memory", lambda: (200 * GB, 200 * GB))
+    monkeypatch.setattr(helper_models, "local_memory", lambda: (200 * GB, 200 * GB))
     for spec in (entry(), entry(offload=True, parameters_b=7.0)):
-        summary = gpu_memory.placement_summary(spec, PLAN, [80 * GB])
+        summary = helper_models.placement_summary(spec, PLAN, [80 * GB])
         assert summary is not None
         assert summary["offload"] is None
         assert "offload" not in summary["words"]
@@ -53,17 +53,17 @@ def test_rows_of_an_offloaded_model_fit_beside_its_weights() -> None:
 
 
 def test_an_entry_on_cpus_needs_no_gpu() -> None:
-    summary = gpu_memory.placement_summary(entry(device="cpu", parameters_b=0.1), PLAN, [80 * GB])
+    summary = helper_models.placement_summary(entry(device="cpu", parameters_b=0.1), PLAN, [80 * GB])
     assert summary is not None
     assert summary["words"].startswith("on the CPU (device: cpu): 200 MB of weights against ")
     assert (summary["fits"], summary["stated"], summary["proposed"]) == (True, None, None)
-    huge = gpu_memory.placement_summary(entry(device="cpu", parameters_b=9e5), PLAN, [80 * GB])
+    huge = helper_models.placement_summary(entry(device="cpu", parameters_b=9e5), PLAN, [80 * GB])
     assert huge is not None
     assert (huge["fits"], huge["words"].endswith("; does not fit")) == (False, True)
 
 
 def test_dry_run_shows_replicas_that_share_a_gpu() -> None:
-    summary = gpu_memory.placement_summary(entry(parameters_b=2.0, replicas_per_gpu=4), PLAN, [80 * GB])
+    summary = helper_models.placement_summary(entry(parameters_b=2.0, replicas_per_gpu=4), PLAN, [80 * GB])
     assert summary is not None
     assert summary["words"].startswith("4 replicas a GPU, ")
     assert "of 20 GB (detected)" in summary["words"]

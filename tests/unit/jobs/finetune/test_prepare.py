@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.finetune.checkpoints import VARIANTS, ExampleRow, FinetuneSpec
 from jobs.finetune.example_store import ExampleSet
-from jobs.finetune.records import VARIANTS, ExampleRow, FinetuneSpec
+from jobs.finetune.options import MemorySettings, TrainingSettings
 from jobs.finetune.run import prepare_examples
-from jobs.finetune.settings import MemorySettings, TrainingSettings
 from jobs.finetune.source_rows import drawn_template, evil_rows
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Rejection

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, History
+from jobs.finetune.checkpoints import VARIANTS, ExampleCounts, FinetuneSpec, History
+from jobs.finetune.options import MemorySettings, TrainingSettings
 from jobs.finetune.run import finetune, training_record, write_result
-from jobs.finetune.settings import MemorySettings, TrainingSettings
 from models.spec import ModelSpec
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.store import Store

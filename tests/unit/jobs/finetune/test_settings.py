@@ -1,6 +1,6 @@
 import pytest
 
-from jobs.finetune.settings import TrainingSettings, epoch_order, learning_rate_factor, step_batch
+from jobs.finetune.options import TrainingSettings, epoch_order, learning_rate_factor, step_batch
 
 
 @pytest.mark.parametrize(("examples", "epochs", "steps"), [(4578, 3, 216), (275_815, 1, 4310), (280_393, 2, 8764)])

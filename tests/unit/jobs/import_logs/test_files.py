@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.import_logs.files import open_archive, text_table, workbook
+from jobs.import_logs.fields import open_archive, text_table, workbook
 from pipelines.benchmarks.foreign_files import archives
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.errors import UsageError

@@ -10,8 +10,7 @@ import pytest
 
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.logged_answers.readers import recognised, tool_files
-from pipelines.logged_answers.records import LoggedAnswer
+from pipelines.logged_answers.readers import LoggedAnswer, recognised, tool_files
 from pipelines.plan.run_spec import RunSpec
 from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.predictions_file import read_answers

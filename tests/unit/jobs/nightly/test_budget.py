@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.nightly.budget import Budget, Estimate, estimate_pairs, plan_due
-from jobs.nightly.due import due_pairs
+from jobs.nightly.budget import Budget, Estimate, due_pairs, estimate_pairs, plan_due
 from jobs.nightly.history import History, Pair
 from jobs.nightly.records import PairStatus
 from models.entry_fields import Price

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from jobs.nightly.due import due_pairs, run_order
+from jobs.nightly.budget import due_pairs, run_order
 from jobs.nightly.history import History, Pair
 from jobs.nightly.records import PairStatus
 from pipelines.plan.run_spec import RunSpec

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from jobs.nightly.fingerprints import changed_parts, code_fingerprint
+from jobs.nightly.budget import changed_parts, code_fingerprint
 
 
 def test_code_fingerprint_is_stable() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from jobs.nightly.items import Items, ItemScores, ScoreKey, items_table, read_items
 from jobs.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_runs
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from tests.unit.jobs.nightly.cases import metric
 
 KEY = ScoreKey("m", "maia", "vsv", "1-frame", "correct")

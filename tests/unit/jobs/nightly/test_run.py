@@ -49,7 +49,7 @@ def test_due_pairs_name_what_changed(spec: RunSpec, tmp_path: Path, monkeypatch:
     assert reasons(address="127.0.0.1:1", out=str(tmp_path / "elsewhere")) == [""]
     history = History(str(tmp_path / "history"))
     record_first_night(history, spec)
-    monkeypatch.setattr("jobs.nightly.fingerprints.code_fingerprint", lambda: "other")
+    monkeypatch.setattr("jobs.nightly.budget.code_fingerprint", lambda: "other")
     assert [status.why for status in due_pairs(spec, history)] == ["changed: code"]
 
 

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.shared.output import TEXT_FORMAT, LiveLines, TextFormatter, print_error, print_line
+from jobs.shared.output import TEXT_FORMAT, LiveLines, TextFormatter, print_error, print_line, table
 from jobs.shared.progress import Progress
-from jobs.shared.tables import table
 from pipelines.clean_text import for_terminal
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\u202ee\udcfff\x00"

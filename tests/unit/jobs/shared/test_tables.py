@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.shared import tables
-from jobs.shared.tables import fitted, table
+from jobs.shared import output
+from jobs.shared.output import fitted, table
 
 HEADS = ("verdict", "benchmark", "setting", "value", "note")
 ROWS = [
@@ -51,6 +51,6 @@ def test_narrow_terminal_gets_a_block_a_row() -> None:
 
 def test_width_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "benchmark" in table(HEADS, ROWS).splitlines()[0].split()
-    monkeypatch.setattr(tables, "terminal_width", lambda _stream: 80)
+    monkeypatch.setattr(output, "terminal_width", lambda _stream: 80)
     assert table(HEADS, ROWS).splitlines()[0] == "benchmark: maia"
     assert table(("a", "b"), [[None, 3]]).splitlines()[-1].split() == ["-", "3"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
-from jobs.site.folder import MARKER, SiteFolder
+from jobs.site.build import MARKER, SiteFolder
 from pipelines.errors import UsageError
 
 

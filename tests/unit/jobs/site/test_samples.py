@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jobs.site import samples
-from jobs.site.samples import CHUNK_BYTES, Samples
+from jobs.site import build
+from jobs.site.build import CHUNK_BYTES, Samples
 from pipelines.errors import UsageError
 
 ROWS = 20_000
@@ -47,7 +47,7 @@ def test_names_that_look_like_paths_are_values_alone() -> None:
 
 
 def test_more_answers_than_a_page_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "MAX_ROWS", 2)
+    monkeypatch.setattr(build, "MAX_ROWS", 2)
     collected = Samples()
     add(collected, 0, "x")
     add(collected, 1, "x")

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from cluster.env_encryption import encrypt_env
+from cluster.hardware import encrypt_env
 from jobs.submit.decrypt_env import HOOK
 from models.environment import ENCRYPTED_ENV
 
@@ -17,7 +17,7 @@ LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); impor
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("cluster.env_encryption.cluster_token", lambda: "t0ken")
+    monkeypatch.setattr("cluster.hardware.cluster_token", lambda: "t0ken")
     return encrypt_env({"MARK": "the value", "OTHER": "x"})
 
 

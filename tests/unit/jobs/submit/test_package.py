@@ -153,7 +153,7 @@ def test_without_a_cluster_s_token_no_variable_is_sent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", "planted")
-    monkeypatch.setattr("cluster.env_encryption.cluster_token", lambda: None)
+    monkeypatch.setattr("cluster.hardware.cluster_token", lambda: None)
     base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
     assert run([*base, "--address", "http://127.0.0.1:1", "--env", "MY_KEY"]) == 2
     shown = capsys.readouterr().err

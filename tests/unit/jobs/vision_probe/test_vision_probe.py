@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from jobs.cli.main import run
-from jobs.vision_probe.probes import FRAMES, PICTURES, clip_probe, picture_probe, pictures_probe
+from jobs.vision_probe.run import FRAMES, PICTURES, clip_probe, picture_probe, pictures_probe
 from tests.support.checkpoints import build_tiny
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import Status

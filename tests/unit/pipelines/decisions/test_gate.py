@@ -13,17 +13,14 @@ import pandas as pd
 import pytest
 
 from jobs.shared.render import show_gate
-from pipelines.decisions.evidence import Evidence
-from pipelines.decisions.gate import Claim, LineResult, decide, gate
-from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
-from pipelines.decisions.policy import Line, Policy
+from pipelines.decisions.evidence import Evidence, ScoredEntry, paired_gap
+from pipelines.decisions.gate import Claim, Line, LineResult, Policy, decide, gate
 from pipelines.errors import UsageError
 from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval
 from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.report.compare import compare
-from pipelines.report.measured import MetricKey
-from pipelines.report.metrics_file import load_metrics
+from pipelines.report.metrics_file import MetricKey, load_metrics
 from pipelines.storage.store import Store
 
 DRAWS = 2_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.decisions.policy import Line, Policy, read_policy
+from pipelines.decisions.gate import Line, Policy, read_policy
 from pipelines.errors import UsageError
 
 

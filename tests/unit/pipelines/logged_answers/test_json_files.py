@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.logged_answers import json_files
-from pipelines.logged_answers.json_files import json_lines
+from pipelines.logged_answers import readers
+from pipelines.logged_answers.readers import json_lines
 
 
 def test_long_line_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_files, "MAX_TEXT", 100)
-    monkeypatch.setattr(json_files, "_CHUNK", 7)
+    monkeypatch.setattr(readers, "MAX_TEXT", 100)
+    monkeypatch.setattr(readers, "_CHUNK", 7)
     path = tmp_path / "x.jsonl"
     path.write_text('\ufeff{"a": 1}\n' + json.dumps("x" * 300) + '\n\n[\n{"b": 2}', encoding="utf-8")
     lines = [*json_lines(path)]

@@ -13,7 +13,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.logged_answers.matching import match_logs, prompt_text, words
-from pipelines.logged_answers.records import LoggedAnswer
+from pipelines.logged_answers.readers import LoggedAnswer
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import all_groups

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.logged_answers.records import verdict
-from pipelines.logged_answers.verdicts import ReadVerdict, difference, reader
+from pipelines.logged_answers.matching import ReadVerdict, difference, reader
+from pipelines.logged_answers.readers import verdict
 
 
 @pytest.mark.parametrize(

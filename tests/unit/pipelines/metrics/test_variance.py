@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.metrics.variance import variance_components
+from pipelines.report.tables.repeats import variance_components
 
 
 def planted(seed: int, shape: tuple[int, int, int, int], **deviations: float) -> np.ndarray:

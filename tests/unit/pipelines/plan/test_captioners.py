@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobs.nightly.fingerprints import pair_fingerprint_parts
+from jobs.nightly.budget import pair_fingerprint_parts
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets
 from pipelines.plan.completed import ids_of_other_prompt_sets

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.plan.captions import caption_key, load_captions
+from pipelines.plan.prompt_plan import caption_key, load_captions
 from pipelines.plan.units import unit_name
 from pipelines.schemas import PREDICTIONS, prediction_table
 from pipelines.storage.parts import part_folder, to_parquet

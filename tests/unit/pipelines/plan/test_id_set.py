@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.plan.id_set import IdSet
+from pipelines.plan.plan_store import IdSet
 
 ids = st.lists(st.integers(0, 40).map(lambda number: f"{number << 100:032x}"), max_size=30)
 

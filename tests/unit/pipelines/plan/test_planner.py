@@ -9,8 +9,7 @@ from pipelines.benchmarks import benchmark
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.cost_model import GpuProfile, unit_seconds
-from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.plan_store import IdSet, PlanStore
 from pipelines.plan.planner import plan_model
 from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import ModelTarget

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import StoreError
-from pipelines.plan.unit_list import UnitFile, UnitList, count_requests
-from pipelines.plan.units import MediaGroupSlice, WorkUnit
+from pipelines.plan.units import MediaGroupSlice, UnitFile, UnitList, WorkUnit, count_requests
 
 
 def unit(number: int, rows: tuple[int, ...] = (3, 4, 5, 9, 1), retried: tuple[str, ...] = ()) -> WorkUnit:

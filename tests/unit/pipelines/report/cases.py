@@ -12,7 +12,7 @@ from pipelines.predict.records import TaskCount
 from pipelines.report.compare import Difference
 from pipelines.report.landing.judges import Judge, Judging
 from pipelines.report.landing.standing import Published, Standing
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData, Section
 from pipelines.report.references import Chance, People
 from tests.support.measured import measured

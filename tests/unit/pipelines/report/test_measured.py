@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pipelines.report.measured import number_or_none
+from pipelines.report.metrics_file import number_or_none
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import StoreError
-from pipelines.report.measured import TABLES, MetricSource
-from pipelines.report.metrics_file import PATH, load_metrics, metric_row, metrics_json, read_metric
+from pipelines.report.metrics_file import (
+    PATH,
+    TABLES,
+    MetricSource,
+    load_metrics,
+    metric_row,
+    metrics_json,
+    read_metric,
+)
 from pipelines.storage.store import Store
 from tests.unit.pipelines.report.cases import metric
 

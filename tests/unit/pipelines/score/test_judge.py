@@ -26,7 +26,7 @@ from pipelines.score.judge import (
     open_questions,
     plan_questions,
 )
-from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.score.text_scorers import ScoringContext, rows_of
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 

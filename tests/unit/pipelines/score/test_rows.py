@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Sample
-from pipelines.score.rows import ScoringContext, row_of
+from pipelines.score.text_scorers import ScoringContext, row_of
 
 SAMPLES = {
     "maia": Sample(

@@ -11,7 +11,7 @@ import pytest
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
-from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.lock import LOCK
 from pipelines.storage.parts import iter_parts
 from pipelines.storage.store import Store
 from tests.chaos.commits import S3_STEPS, cut_commit_on_s3, part, unit

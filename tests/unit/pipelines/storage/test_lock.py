@@ -13,8 +13,7 @@ from typing import IO
 import pytest
 
 from pipelines.errors import FencedError, LockedError, StoreError
-from pipelines.storage.lock import exclusive, run_lock
-from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock
+from pipelines.storage.lock import LOCK, LockOwner, check_lock, exclusive, run_lock
 from pipelines.storage.store import Store
 
 HOLD = """
@@ -174,7 +173,7 @@ def test_concurrent_runs_hold_the_lock_one_after_another(tmp_path: Path) -> None
 import sys
 from pathlib import Path
 from pipelines.storage.lock import run_lock
-from pipelines.storage.lock_owner import LockedError
+from pipelines.storage.lock import LockedError
 from pipelines.storage.store import Store
 out, count = Path(sys.argv[1]), 0
 while count < 20:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from pipelines.storage.lock_owner import LockOwner
+from pipelines.storage.lock import LockOwner
 
 
 def test_only_a_process_of_this_boot_and_namespace_counts_as_dead() -> None:

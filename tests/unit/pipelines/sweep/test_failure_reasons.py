@@ -11,7 +11,7 @@ from pipelines.predict.records import TaskCount
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
-from pipelines.sweep.failure_reasons import failure_reasons
+from pipelines.sweep.status import failure_reasons
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.progress import NullProgress
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
-from pipelines.sweep.external import score_external
-from pipelines.sweep.run import run_sweep
-from pipelines.sweep.session import open_sweep
+from pipelines.sweep.evaluate import open_sweep
+from pipelines.sweep.run import run_sweep, score_external
 
 ANSWER = (
     '{"benchmark": "maia", "model": "x", "task": "vsv", "setting": "1-frame", "sample_id": "video1/Sentiment_A",'
@@ -56,7 +55,7 @@ def test_locked_output_is_unread(
     spec: RunSpec, run: Callable[[RunSpec], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("pin_revisions", "load_run"):
-        monkeypatch.setattr(f"pipelines.sweep.session.{name}", lambda *_: pytest.fail("the output is locked"))
+        monkeypatch.setattr(f"pipelines.sweep.evaluate.{name}", lambda *_: pytest.fail("the output is locked"))
     with run_lock(Store(spec.out)), pytest.raises(LockedError):
         run(spec)
 

@@ -10,8 +10,7 @@ from jobs.analysis.items.create import describe_items
 from jobs.leaderboard.create import join_outputs
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
-from pipelines.decisions.gate import gate
-from pipelines.decisions.policy import Policy
+from pipelines.decisions.gate import Policy, gate
 from pipelines.errors import UsageError
 from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from jobs.analysis.explain.rows import Side, keys_of
+from jobs.analysis.explain.requests import Side, keys_of
 from jobs.analysis.explain.split import STAGES, Explanation, explain
 from pipelines.errors import UsageError
 from tests.support.explained import FINGERPRINT, JUDGED_KEY, KEY, frame_of, letters, noisy, side, worse

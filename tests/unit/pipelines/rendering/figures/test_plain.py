@@ -1,5 +1,5 @@
 from pipelines.benchmarks.figures import Bars, Series
-from pipelines.rendering.figures.plain import to_text
+from pipelines.rendering.figures.svg import to_text
 
 FIGURE = Bars(
     id="f",

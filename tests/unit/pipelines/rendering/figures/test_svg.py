@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Radar, Series
-from pipelines.rendering.figures.style import INK, MUTED, PAPER, series_styles
+from pipelines.rendering.figures.canvas import INK, MUTED, PAPER, series_styles
 from pipelines.rendering.figures.svg import to_svg_bytes
 from tests.unit.pipelines.report.cases import HOSTILE, figures
 

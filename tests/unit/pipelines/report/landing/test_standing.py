@@ -5,7 +5,7 @@ import pytest
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_manifest import RunManifest
 from pipelines.report.landing.standing import standing_of, with_leads
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.references import Chance
 from tests.unit.pipelines.report.cases import difference, metric, standing
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.measured import Measured, MetricSource
+from pipelines.report.metrics_file import Measured, MetricSource
 from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from tests.support.measured import measured
 
