@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from jobs.nightly.budget import Budget, Estimate, due_pairs, estimate_pairs, plan_due
+from jobs.nightly.budget import Budget, Estimate, changed_parts, code_fingerprint, due_pairs, estimate_pairs, plan_due
+from jobs.nightly.cost import cost, token_difference
 from jobs.nightly.history import History, Pair
 from jobs.nightly.records import PairStatus
 from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
+from pipelines.predict.records import TokenCounts
 from tests.unit.jobs.nightly.cases import EARLIER, random
 
 
@@ -89,3 +91,32 @@ def test_estimates_use_the_speed_of_the_last_night(spec: RunSpec, tmp_path: Path
     assert estimate.usd == estimate.seconds / 4 > 0
     (pair,) = plan_due([spec], due, str(tmp_path / "staging"), Budget(usd=1.0))
     assert pair.is_waiting
+
+
+def test_cost_counts_tokens_and_gpu_hours() -> None:
+    spec = RunSpec(data="data", out="out", models={"m": random()}, benchmarks=("maia",))
+    priced = replace(spec, models={"m": random(price=Price(input_per_million=2.0, output_per_million=10.0))})
+    used = {("predictions", "maia", "m"): TokenCounts(1_000_000, 100_000)}
+    assert cost(priced, "maia", used, 60.0, None) == 3.0
+    assert cost(spec, "maia", used, 60.0, 2.5) is None
+    cached = Price(input_per_million=2.0, cached_input_per_million=0.2, output_per_million=10.0)
+    used_cached = {("predictions", "maia", "m"): TokenCounts(1_000_000, 100_000, 900_000)}
+    assert cost(replace(spec, models={"m": random(price=cached)}), "maia", used_cached, 60.0, None) == 1.38
+    ours = ModelSpec(engine="transformers", model="x", tensor_parallel=4, replicas={"max": 2})
+    assert cost(replace(spec, models={"m": ours}), "maia", used, 1800.0, 2.5) == 10.0
+
+
+def test_token_difference_is_never_negative() -> None:
+    assert token_difference(TokenCounts(5, 1, 4), TokenCounts(2, 3, 1)) == (3, 0, 3, 0)
+
+
+def test_code_fingerprint_is_stable() -> None:
+    first = code_fingerprint()
+    code_fingerprint.cache_clear()
+    assert code_fingerprint() == first
+    assert len(first) == 16
+
+
+def test_changed_parts_include_missing_ones() -> None:
+    assert changed_parts({"code": "1", "model": "2"}, {"code": "1", "judge": "3"}) == ["judge", "model"]
+    assert changed_parts({"judge": ""}, {}) == []
