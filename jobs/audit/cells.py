@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue
@@ -253,3 +253,42 @@ class PrintedValues:
             row = number.row
             lines.setdefault((row.table, row.model, row.task, row.setting, row.subset), []).append(number)
         return lines.items()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A printed number, or a line of them, that contradicts others."""
+
+    paper: str
+    table: str
+    rule: str
+    model: str = ""
+    task: str = ""
+    setting: str = ""
+    subset: str = ""
+    category: str = ""
+    metric: str = ""
+    printed: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The printed numbers of a paper, its figures about the data, and what they must obey."""
+
+    name: str
+    numbers: PrintedValues
+    facts: Mapping[str, str]
+    rules: tuple[Rule, ...]
+
+    def finding(self, number: PrintedValue, rule: str, expected: str, **changes: str) -> Finding:
+        """Return a finding about a number."""
+        names = ("table", "model", "task", "setting", "subset", "category", "metric")
+        texts = {name: getattr(number.row, name) for name in names}
+        return Finding(
+            **{"paper": self.name, "rule": rule, "printed": number.text, "expected": expected, **texts, **changes}
+        )
+
+    def select(self, kind: type[Any]) -> Iterator[Any]:
+        """Yield the rules of one kind."""
+        yield from (rule for rule in self.rules if isinstance(rule, kind))

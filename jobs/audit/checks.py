@@ -16,10 +16,12 @@ from jobs.audit.cells import (
     Change,
     FactModels,
     FactSum,
+    Finding,
     Granularity,
     Mean,
     Order,
     OtherItems,
+    Paper,
     PrintedValue,
     PrintedValues,
     Range,
@@ -29,7 +31,6 @@ from jobs.audit.cells import (
     Unbounded,
     number_text,
 )
-from jobs.audit.paper import Finding, Paper
 from models.catalog_loader import load_models
 from models.errors import suggest
 from models.strict_yaml import read_yaml

@@ -83,7 +83,7 @@ def score(options: ScoreOptions) -> int:
     with _checking(as_json=options.json) as progress:
         spec, path = external_spec(options), options.predictions
         if options.dry_run:
-            from jobs.dry_run.command import show_file
+            from jobs.dry_run.plan_table import show_file
 
             show_file(spec, path, tool=options.tool, as_json=options.json)
             return 0
@@ -159,7 +159,7 @@ def run_stages(options: RunOptions, *names: str, further: Further | None = None)
 
 
 def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
-    from jobs.dry_run.command import show_stages
+    from jobs.dry_run.plan_table import show_stages
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.record import warn_of_unjudged_metrics
 

@@ -15,13 +15,12 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import Judge
 from pipelines.benchmarks.records import JudgeRequest, Row, split_variant
-from pipelines.plan.completed import load_completed
 from pipelines.plan.context import SweepContext
 from pipelines.plan.plan_store import iter_selected_samples
-from pipelines.plan.planner import longest_text, placeholder_captions
+from pipelines.plan.planner import load_completed, longest_text, placeholder_captions
+from pipelines.plan.prompt_plan import estimate_tokens
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.plan.token_estimate import estimate_tokens
 from pipelines.predict.stage import caption_plans
 from pipelines.score.judge import JudgeReplies
 from pipelines.score.stage import planned_rows, scoring_context

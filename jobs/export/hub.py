@@ -19,7 +19,7 @@ from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.selection import check_names
-from pipelines.rendering.escaping import markdown
+from pipelines.rendering.environment import markdown
 from pipelines.report.metrics_file import NUMBERS, Measured, metric_row
 from pipelines.samples.media import MediaReader
 from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, text_of

@@ -36,8 +36,7 @@ from pipelines.ingest.source_folder import Folder
 from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import run_lock
-from pipelines.storage.published_files import put_named
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, put_named
 from pipelines.version import __version__
 
 _LIBRARIES: Final = ("torch", "transformers", "peft", "ray")

@@ -27,13 +27,11 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.metrics.intervals import DIFFERENCE, LEVEL, interval, student_p, student_quantile
 from pipelines.metrics.paired import PairedSums, holm
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
-from pipelines.rendering.environment import environment, page_head
-from pipelines.rendering.escaping import csv_text
+from pipelines.rendering.environment import csv_text, environment, page_head
 from pipelines.rendering.formats import format_value
 from pipelines.report.scored_pair import ScoredPair, ScoreRows
 from pipelines.storage.backend import short_labels
-from pipelines.storage.published_files import publish_files
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, publish_files
 
 _SAME = 1e-9
 

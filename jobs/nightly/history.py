@@ -27,7 +27,7 @@ from pipelines.errors import DamagedPartError
 from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.report.metrics_file import Measured, metric_row, read_metric
 from pipelines.schemas import schema_of
-from pipelines.storage.owned_files import is_owned
+from pipelines.storage.local_store import is_owned
 from pipelines.storage.parts import NO_REMEDY, read_part, to_parquet
 from pipelines.storage.store import Store
 

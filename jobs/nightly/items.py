@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
-from pipelines.metrics.cluster_shift import shift_p, sums_by
-from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.intervals import FloatArray, shift_p, sums_by
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store

@@ -11,13 +11,11 @@ from typing import Any
 from cluster.errors import ClusterError
 from cluster.lazy import open_cluster
 from jobs.nightly.budget import Budget, PlannedPair, code_fingerprint, due_pairs, plan_due
-from jobs.nightly.cost import Usage, cost, token_difference, usage
 from jobs.nightly.history import PAGE, History, Pair, run_name
 from jobs.nightly.items import Items, ItemScores, ScoreKey, entry_items
-from jobs.nightly.judge_drift import judged_entries, measure_drift
-from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
+from jobs.nightly.judge_drift import Usage, cost, judged_entries, measure_drift, token_difference, usage
 from jobs.nightly.page import PAGE_MARK, history_page
-from jobs.nightly.records import NightlyResult, PairStatus
+from jobs.nightly.records import NightlyResult, PairStatus, gone_metrics, metric_pairs
 from jobs.nightly.regressions import compare_runs
 from jobs.nightly.summary import row_notes, summary
 from models.errors import ModelError
@@ -32,17 +30,16 @@ from pipelines.errors import (
     UsageError,
 )
 from pipelines.ingest.human_files import check_human
-from pipelines.plan.prune import prune_plans
+from pipelines.plan.context import prune_plans
 from pipelines.plan.run_manifest import PATH, load_run, save_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.status import write_counts
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import part_folder
-from pipelines.storage.published_files import put_named
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, put_named
 from pipelines.sweep.evaluate import open_sweep, score_and_report
-from pipelines.sweep.human_entries import add_human_entries
+from pipelines.sweep.import_predictions import add_human_entries
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.revisions import pin_newest
 from pipelines.sweep.run import run_sweep

@@ -22,14 +22,13 @@ from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
 from pipelines.plan.selection import check_names
 from pipelines.registry import extension
 from pipelines.rendering.environment import environment, inline_file
-from pipelines.samples.media import MediaReader
+from pipelines.samples.media import MediaReader, report_file, report_names
 from pipelines.samples.outputs import OUTCOMES, Output
 from pipelines.samples.prompts import ShownMedia, ShownSteps, last_paragraph, question_of, unshown
-from pipelines.samples.report_files import report_file, report_names
 from pipelines.samples.rows import ExportedRun, ExportRow, RowReader
 from pipelines.storage.backend import is_remote, portable_name, short_labels
+from pipelines.storage.local_store import TEMPORARY
 from pipelines.storage.lock import LOCK
-from pipelines.storage.owned_files import TEMPORARY
 from pipelines.storage.store import Store
 
 MARKER: Final = ".vlmsweep-site"  # lines `sha256  path`, as `sha256sum` writes them

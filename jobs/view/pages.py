@@ -16,10 +16,9 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.rendering.environment import environment
-from pipelines.samples.media import MediaReader
+from pipelines.samples.media import MediaReader, ReportFile, report_file
 from pipelines.samples.outputs import OUTCOMES, Output, by_label
 from pipelines.samples.prompts import SampleReader
-from pipelines.samples.report_files import ReportFile, report_file
 
 _SHOWN: Final = 8_000  # characters of one text on a page; its whole is at an address of its own
 _FOLDED: Final = 900  # characters beyond which the rest is folded

@@ -20,8 +20,7 @@ from pipelines.benchmarks.judges import without_verdicts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Datasets
-from pipelines.metrics.intervals import degrees_of_freedom, leave_one_out, student_p, student_quantile, wilson
-from pipelines.metrics.stats import SEED
+from pipelines.metrics.intervals import SEED, degrees_of_freedom, leave_one_out, student_p, student_quantile, wilson
 from pipelines.plan.context import EntryPlan, entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry

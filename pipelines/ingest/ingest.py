@@ -40,8 +40,7 @@ from pipelines.ingest.source_folder import Folder, is_encodable
 from pipelines.media.decoder import DECODERS, Decoder
 from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import exclusive
-from pipelines.storage.published_files import put_named
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, put_named
 from pipelines.version import __version__
 
 CHECKED_FRAMES = 32  # frames decoded of every video, including first and last, to find truncated ones

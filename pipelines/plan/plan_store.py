@@ -3,7 +3,7 @@
 Layout under `plan/benchmark=B/`:
     part-<hash of its content>.parquet    the rows of one shard of samples
     plan-<hash of its inputs>.json        which parts make up the plan of these inputs; written last
-Files that no plan needs any more are deleted by a later run (`pipelines.plan.prune`).
+Files that no plan needs any more are deleted by a later run (`pipelines.plan.context`).
 """
 
 import contextlib

@@ -15,8 +15,7 @@ from pipelines.benchmarks.tables import TableValue
 from pipelines.errors import StoreError
 from pipelines.json_records import MalformedError, dump_json, read_record, read_value
 from pipelines.schemas import METRIC_KEYS
-from pipelines.storage.published_files import is_as_published
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, is_as_published
 
 NUMBERS: Final = ("value", "ci_low", "ci_high", "ci_df", "set_ci_low", "set_ci_high")
 

@@ -28,8 +28,7 @@ from pipelines.report.entry_results import EntryResults
 from pipelines.report.metrics_file import Measured, MetricKey
 from pipelines.report.model import VERDICTS, ReproductionResult, Verdict
 from pipelines.report.worded import worded_if_any
-from pipelines.storage.published_files import is_as_published
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, is_as_published
 
 PATH: Final = "report/reproduction.json"
 MARGIN: Final = 0.03

@@ -10,22 +10,19 @@ from typing import Any
 
 from pipelines.benchmarks.records import REJECTION_MARK, is_person
 from pipelines.errors import ModelUnavailableError, UsageError
-from pipelines.plan.completed import repair_output
-from pipelines.plan.context import SweepContext
+from pipelines.plan.context import SweepContext, prune_plans
 from pipelines.plan.plan_store import ALL_SAMPLES, iter_selected_samples
-from pipelines.plan.planner import plan_sweep, store_plans
-from pipelines.plan.prune import prune_plans
+from pipelines.plan.planner import plan_sweep, repair_output, store_plans
 from pipelines.plan.run_manifest import ManifestEntry, RecordedDataset, RunManifest, save_run
 from pipelines.plan.run_spec import RunSpec, Stage
 from pipelines.predict.stage import caption, predict
 from pipelines.predict.status import StatusWriter, write_counts
 from pipelines.progress import ProgressListener
-from pipelines.storage.published_files import put_named
+from pipelines.storage.store import put_named
 from pipelines.sweep.answer_spool import AnswerSpool
 from pipelines.sweep.entry_merge import dropped_from_report, merge_entries
 from pipelines.sweep.evaluate import Sweep, concurrent_judges, open_sweep, score_and_report, score_human_entries
-from pipelines.sweep.human_entries import add_human_entries
-from pipelines.sweep.import_predictions import import_rows
+from pipelines.sweep.import_predictions import add_human_entries, import_rows
 from pipelines.sweep.predictions_file import read_answers
 from pipelines.sweep.record import model_fields, record_sweep, sweep_warnings, warn_of_unjudged_metrics
 from pipelines.sweep.result import SweepResult

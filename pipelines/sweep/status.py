@@ -12,10 +12,9 @@ from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.clean_text import cut, one_line
 from pipelines.errors import DatasetError, StoreError
 from pipelines.ingest.dataset import Datasets
-from pipelines.plan.completed import load_completed
 from pipelines.plan.context import EntryPlan, plans_of_all_sets
 from pipelines.plan.plan_store import IdSet, PlanStore
-from pipelines.plan.planner import plan_model
+from pipelines.plan.planner import load_completed, plan_model
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.predict.records import TaskCount
 from pipelines.predict.status import read_status

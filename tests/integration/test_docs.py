@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.docs.markdown import explanations
-from jobs.demo.samples import BENCHMARKS, write_sample
+from jobs.demo.main import BENCHMARKS, write_sample
 from models.spec import ModelSpec
 from pipelines import Folder, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
 from tests.integration.conftest import S3, Cli

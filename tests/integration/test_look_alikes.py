@@ -17,7 +17,7 @@ import typer
 
 from cluster.connection import connect
 from jobs.cli.main import app, run
-from pipelines.plan import prune
+from pipelines.plan import context
 from tests.support.look_alikes import assert_untouched, plant
 
 MODELS = "m: {engine: random}\nn: {engine: random, seed: 3}\n"
@@ -104,7 +104,7 @@ def test_no_command_is_forgotten() -> None:
 def test_every_command_leaves_look_alikes_untouched(
     maia_source: Path, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prune, "GRACE", timedelta(0))
+    monkeypatch.setattr(context, "GRACE", timedelta(0))
     data, out, history, to = (str(tmp_path / name) for name in ("data", "out", "history", "to"))
     (tmp_path / "models.yaml").write_text(MODELS)
     planted = plant(temporary, Path(data, "maia"), Path(out), Path(history), Path(to))

@@ -17,19 +17,16 @@ from pipelines.benchmarks.records import RIGHT, is_person, split_variant
 from pipelines.clean_text import one_line
 from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Datasets
-from pipelines.metrics.intervals import FloatArray, student_p, student_quantile
-from pipelines.metrics.stats import SEED
+from pipelines.metrics.intervals import SEED, FloatArray, student_p, student_quantile
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_existing_runs, load_run
 from pipelines.plan.selection import check_names
-from pipelines.rendering.environment import environment, page_head
-from pipelines.rendering.escaping import csv_text
+from pipelines.rendering.environment import csv_text, environment, page_head
 from pipelines.report.metrics_file import number_or_none
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
-from pipelines.storage.published_files import publish_files
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, publish_files
 
 SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.5)
 MAX_ERROR: Final = 0.03  # root mean square over models

@@ -13,8 +13,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import FloatArray
-from pipelines.metrics.stats import SEED
+from pipelines.metrics.intervals import SEED, FloatArray
 
 NO_ANSWER: Final = -1
 LABEL: Final = 0

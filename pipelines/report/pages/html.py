@@ -15,7 +15,7 @@ from pipelines.benchmarks.tables import Table
 from pipelines.clean_text import one_line
 from pipelines.rendering import formats
 from pipelines.rendering.environment import ITEMS, render_page
-from pipelines.report.landing.summary import summary_of
+from pipelines.report.landing.tables import summary_of
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.reproduction import own_rows_table, results_table
 from pipelines.report.tables import overview

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
+from jobs.audit.cells import Finding, Paper
 from jobs.audit.checks import RULES, audit, audit_paper, load_paper, papers
-from jobs.audit.paper import Finding, Paper
 from jobs.cli.main import run
 from pipelines.errors import UsageError
 

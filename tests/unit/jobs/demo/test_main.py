@@ -9,7 +9,7 @@ import pytest
 
 from jobs.demo import main as demo
 from jobs.demo.checkpoint import build_checkpoint
-from jobs.demo.samples import BENCHMARKS
+from jobs.demo.main import BENCHMARKS
 from jobs.demo.screen import LEARNED
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UsageError

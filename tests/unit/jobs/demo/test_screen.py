@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
-from jobs.demo.samples import BENCHMARKS
+from jobs.demo.main import BENCHMARKS
 from jobs.demo.screen import screen
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark

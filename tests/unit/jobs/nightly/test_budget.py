@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jobs.nightly.budget import Budget, Estimate, changed_parts, code_fingerprint, due_pairs, estimate_pairs, plan_due
-from jobs.nightly.cost import cost, token_difference
 from jobs.nightly.history import History, Pair
+from jobs.nightly.judge_drift import cost, token_difference
 from jobs.nightly.records import PairStatus
 from models.entry_fields import Price
 from models.spec import ModelSpec

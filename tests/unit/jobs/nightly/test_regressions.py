@@ -10,7 +10,7 @@ import pytest
 
 from jobs.nightly.items import Accumulated, Items, ItemScores, ScoreKey, items_table, read_items
 from jobs.nightly.regressions import Change, Comparison, Level, MetricPair, change_p, compare_runs
-from pipelines.metrics.cluster_shift import shift_p
+from pipelines.metrics.intervals import shift_p
 from pipelines.report.metrics_file import Measured
 from tests.bench.nightly_simulation import AFTER, NOISE, PLANTED, delays, false_alarms
 from tests.unit.jobs.nightly.cases import metric

@@ -11,8 +11,7 @@ import pytest
 from jobs.cli.main import run
 from jobs.nightly.history import History, Pair, run_name, run_time
 from jobs.nightly.items import ItemScores, ScoreKey
-from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
-from jobs.nightly.records import NightlyResult, PairStatus
+from jobs.nightly.records import NightlyResult, PairStatus, gone_metrics, metric_pairs
 from jobs.nightly.regressions import Change, Comparison, Level
 from jobs.nightly.run import due_pairs, failed_pair
 from pipelines.errors import DamagedPartError, ModelUnavailableError

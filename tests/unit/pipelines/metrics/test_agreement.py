@@ -17,8 +17,7 @@ from statsmodels.stats import inter_rater
 from pipelines.metrics import agreement, f1
 from pipelines.metrics.agreement import agreement_interval, fleiss_kappa, krippendorff_alpha
 from pipelines.metrics.intervals import FRACTION, FloatArray, interval, variance_between
-from pipelines.metrics.judged import corrected
-from pipelines.metrics.people_labels import LabelDraw, Votes
+from pipelines.metrics.judged import LabelDraw, Votes, corrected
 from tests.support import f1_oracle
 from tests.support.judge_simulation import JUDGES, SETS, Judged, Labelling, coverage
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name

@@ -12,7 +12,7 @@ from typing import Any
 from jobs.nightly.budget import pair_fingerprint_parts
 from models.spec import ModelSpec
 from pipelines.ingest.dataset import Datasets
-from pipelines.plan.completed import ids_of_other_prompt_sets
+from pipelines.plan.planner import ids_of_other_prompt_sets
 from pipelines.plan.requests import model_targets
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RunManifest, load_run, save_run
 from pipelines.plan.run_spec import RunSpec

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.clean_text import clean, one_line
-from pipelines.rendering.environment import MARK
-from pipelines.rendering.escaping import csv_cell, latex, markdown, shorten
+from pipelines.rendering.environment import VIEW_MARK, csv_cell, latex, markdown, shorten
 from pipelines.rendering.formats import column_names, html, to_csv, to_latex, to_markdown
 from pipelines.rendering.table_layout import lay_out
 from tests.unit.pipelines.report.cases import HOSTILE, Page, golden, table
@@ -121,7 +120,7 @@ def test_hostile_text_is_escaped_in_every_format(text: str) -> None:
     hostile, plain_page = Page(html(table(text))), Page(html(table()))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain_page.elements]
     assert [sorted(names) for _, names in hostile.elements] == [sorted(names) for _, names in plain_page.elements]
-    assert all(MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
+    assert all(VIEW_MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
     assert "".join(hostile.text).count(clean(text)) >= 7
     rows = cells(table(text))
     assert [len(row) for row in rows] == [len(rows[0])] * 4

@@ -12,9 +12,9 @@ from models.messages import Answer, Failure, Generation, Reply, Request, Step, T
 from models.spec import ModelSpec
 from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
+from pipelines.plan.prompt_plan import CHARS_PER_TOKEN
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.token_estimate import CHARS_PER_TOKEN
 from pipelines.predict.executor import run_in_process
 from pipelines.predict.records import Job
 from pipelines.schemas import PREDICTIONS, prediction_row

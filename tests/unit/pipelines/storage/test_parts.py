@@ -13,13 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DamagedPartError
-from pipelines.plan.completed import load_completed, repair_parts
+from pipelines.plan.planner import load_completed, repair_parts
 from pipelines.plan.records import CompletedRequests, Repair
 from pipelines.schemas import PREDICTIONS
-from pipelines.storage.file_cache import FileCache
 from pipelines.storage.parts import folder_names, iter_parts, part_folder, read_part, score_path, to_parquet
-from pipelines.storage.published_files import RECORD, is_as_published, publish_files, put_named
-from pipelines.storage.store import Store
+from pipelines.storage.store import RECORD, FileCache, Store, is_as_published, publish_files, put_named
 
 FOLDER = part_folder("predictions", "maia", "m")
 A, B, C = (f"{FOLDER}/{letter * 24}.parquet" for letter in "abc")

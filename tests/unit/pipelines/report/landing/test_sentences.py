@@ -10,8 +10,7 @@ from pipelines.plan.options import SweepOptions
 from pipelines.plan.run_manifest import ModelSpending, RunManifest, Spending
 from pipelines.predict.records import TaskCount
 from pipelines.rendering.figures.svg import to_svg_bytes
-from pipelines.report.landing.judges import Judge, Judging, judgings_of
-from pipelines.report.landing.sentences import dollars, doubts, verdict_of
+from pipelines.report.landing.sentences import Judge, Judging, dollars, doubts, judgings_of, verdict_of
 from pipelines.report.landing.standing import standing_of, with_leads
 from pipelines.report.landing.tables import cost_of, cost_table, matrix_table, standing_figure
 from pipelines.report.metrics_file import Measured
