@@ -10,7 +10,7 @@ from jobs.cli.main import run
 from pipelines.benchmarks.figures import Bars, Series
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.report.model import BenchmarkSection, ReportData
-from pipelines.report.stage import render
+from pipelines.report.render import render
 from pipelines.storage.store import Store
 from tests.support.browser import CHROMIUM, Browser, browser
 from tests.support.leaderboard_output import entry, metric, write_output

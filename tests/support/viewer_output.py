@@ -14,7 +14,7 @@ from pipelines.plan.run_manifest import ManifestEntry, RunManifest, save_run
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData
-from pipelines.report.stage import render
+from pipelines.report.render import render
 from pipelines.schemas import PREDICTIONS, SCORES
 from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store

@@ -40,8 +40,8 @@ BUGS = {
     "reduce": (f"report {MAIA}", "pipelines.benchmarks.maia.metrics:_vsv"),
     "table": (f"report {MAIA}", f"{TABLES}:_category_table"),
     "figure": (f"report {MAIA}", f"{TABLES}:_radar"),
-    "drawing": (f"report {MAIA}", "pipelines.report.stage:to_svg_bytes"),
-    "render": (f"report {MAIA}", "pipelines.report.stage:metrics_json"),
+    "drawing": (f"report {MAIA}", "pipelines.report.render:to_svg_bytes"),
+    "render": (f"report {MAIA}", "pipelines.report.render:metrics_json"),
     "status": ("status {out}", "pipelines.sweep.status:load_existing_run"),
     "compare": ("compare {out} {out}", "pipelines.report.compare:_differences"),
 }

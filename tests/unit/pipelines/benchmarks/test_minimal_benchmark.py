@@ -17,7 +17,7 @@ from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.metrics_file import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
-from pipelines.report.stage import render
+from pipelines.report.render import render
 from tests.support.interval_oracle import share_ends
 
 # --------------------------------------------------------------------------------------------- the benchmark itself

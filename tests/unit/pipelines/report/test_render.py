@@ -19,7 +19,7 @@ from pipelines.benchmarks.tables import Origin, Table, TableRow
 from pipelines.rendering.formats import to_csv
 from pipelines.report.metrics_file import metrics_json
 from pipelines.report.model import ReportData, Section
-from pipelines.report.stage import render
+from pipelines.report.render import render
 from pipelines.report.tables.overview import figure_table, mark_compared
 from pipelines.schemas import METRIC_KEYS
 from tests.unit.pipelines.report.cases import metric, report, table

@@ -13,7 +13,7 @@ from pipelines.rendering import formats
 from pipelines.rendering.environment import VIEW_MARK, markdown
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import html_pages, lead
-from pipelines.report.stage import markdown_page, render
+from pipelines.report.render import markdown_page, render
 from tests.unit.pipelines.rendering.figures.test_svg import assert_inert
 from tests.unit.pipelines.report.cases import HOSTILE, Page, metric, report, table
 

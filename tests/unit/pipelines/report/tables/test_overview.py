@@ -16,7 +16,6 @@ from pipelines.predict.records import TaskCount
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.metrics_file import Measured, MetricSource
 from pipelines.report.model import BenchmarkSection, ReportData
-from pipelines.report.stage import captioner_table, prompt_set_table
 from pipelines.report.tables.overview import (
     counts_table,
     figure_table,
@@ -25,6 +24,7 @@ from pipelines.report.tables.overview import (
     run_facts,
     run_tables,
 )
+from pipelines.report.tables.repeats import captioner_table, prompt_set_table
 from pipelines.report.tables.token_efficiency import (
     PrefixTokens,
     cost_table,
