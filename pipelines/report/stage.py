@@ -22,9 +22,8 @@ from pipelines.report.render import render
 from pipelines.report.reproduction import reproduction_results
 from pipelines.report.sections import ReportInputs, sections_across
 from pipelines.report.tables.overview import mark_compared
+from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.repeats import (
-    captioner_table,
-    prompt_set_table,
     tries_table,
     variance_table,
     verdict_table,

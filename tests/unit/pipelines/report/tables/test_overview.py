@@ -24,7 +24,7 @@ from pipelines.report.tables.overview import (
     run_facts,
     run_tables,
 )
-from pipelines.report.tables.repeats import captioner_table, prompt_set_table
+from pipelines.report.tables.prompt_sets import captioner_table, prompt_set_table
 from pipelines.report.tables.token_efficiency import (
     PrefixTokens,
     cost_table,
