@@ -345,11 +345,3 @@ def test_table_returns_what_nights_add_up_to_with_samples_that_tonight_lacks() -
         assert getattr(read.accumulated, name).tolist() == getattr(added, name).tolist()
     for name in ("nights_before", "nights_after", "up", "down", "noise"):
         assert getattr(read.accumulated, name) == getattr(added, name)
-
-
-def test_scores_of_earlier_versions_have_neither_clusters_nor_sums() -> None:
-    key = ScoreKey("m", "maia", "vsv", "1-frame", "correct")
-    table = items_table({key: ItemScores.of(np.array(["a", "b"]), np.array([1.0, 0.0]))})
-    scores = read_items(table.select([*ScoreKey._fields, "sample_id", "total", "rows"]))[key]
-    assert scores.clusters.tolist() == ["a", "b"]
-    assert scores.accumulated is None
