@@ -1,11 +1,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from jobs.nightly.budget import Budget, Estimate, changed_parts, code_fingerprint, due_pairs, estimate_pairs, plan_due
+from jobs.nightly.budget import (
+    Budget,
+    Estimate,
+    changed_parts,
+    code_fingerprint,
+    due_pairs,
+    estimate_pairs,
+    plan_due,
+    run_order,
+)
 from jobs.nightly.history import History, Pair
 from jobs.nightly.judge_drift import cost, token_difference
 from jobs.nightly.records import PairStatus
@@ -13,7 +23,7 @@ from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import TokenCounts
-from tests.unit.jobs.nightly.cases import EARLIER, random
+from tests.unit.jobs.nightly.cases import EARLIER, NOW, random
 
 
 @pytest.fixture
@@ -120,3 +130,50 @@ def test_code_fingerprint_is_stable() -> None:
 def test_changed_parts_include_missing_ones() -> None:
     assert changed_parts({"code": "1", "model": "2"}, {"code": "1", "judge": "3"}) == ["judge", "model"]
     assert changed_parts({"judge": ""}, {}) == []
+
+
+PARTS = {"code": "1"}
+
+
+def due_status(model: str, measured: str = "", state: str = "ran", *, is_changed: bool = True) -> PairStatus:
+    plain = PairStatus(model=model, benchmark="maia", parts=PARTS, why="x", before=None)
+    if not measured and state == "ran":
+        return plain
+    fingerprint = "old" if is_changed else plain.fingerprint
+    before = Pair(night=NOW, model=model, benchmark="maia", state=state, measured=measured, fingerprint=fingerprint)
+    return PairStatus(model=model, benchmark="maia", parts=PARTS, why="x", before=before)
+
+
+def test_never_evaluated_pairs_run_first_then_changed_then_the_oldest() -> None:
+    due = [
+        due_status("aged", EARLIER, is_changed=False),
+        *(due_status("changed lately", NOW), due_status("changed long ago", EARLIER)),
+        *(due_status("never", ""), due_status("never, and fails", "", "failed")),
+        *(due_status("changed, and fails", EARLIER, "failed"), due_status("aged more lately", NOW, is_changed=False)),
+    ]
+    assert [entry.model for entry in run_order(due)] == [
+        *("never", "never, and fails"),
+        *("changed long ago", "changed lately", "changed, and fails"),
+        *("aged", "aged more lately"),
+    ]
+
+
+def test_pair_is_due_when_it_was_not_measured_for_days(maia_data: str, tmp_path: Path) -> None:
+    spec = RunSpec(data=maia_data, out=str(tmp_path / "out"), models={"m": random()}, benchmarks=("maia",))
+    history = History(str(tmp_path / "history"))
+    (new,) = due_pairs(spec, history)
+    measured = {"fingerprint": new.fingerprint, "parts": new.parts, "measured": EARLIER}
+    history.write(EARLIER, [Pair(night=EARLIER, model="m", benchmark="maia", state="ran", **measured)], [], "")
+
+    def reason(days: float | None) -> str:
+        return due_pairs(spec, history, refresh_days=days, now=datetime(2026, 1, 11, 2, tzinfo=UTC))[0].why
+
+    assert reason(None) == reason(11) == ""
+    assert reason(10) == "not measured since 2026-01-01"
+
+
+def test_pair_that_only_waited_is_still_new(maia_data: str, tmp_path: Path) -> None:
+    spec = RunSpec(data=maia_data, out=str(tmp_path / "out"), models={"m": random()}, benchmarks=("maia",))
+    history = History(str(tmp_path / "history"))
+    history.write(EARLIER, [Pair(night=EARLIER, model="m", benchmark="maia", state="waiting", why="new")], [], "")
+    assert [entry.why for entry in due_pairs(spec, history)] == ["new"]
