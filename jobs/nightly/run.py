@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -222,7 +222,7 @@ def planned_pairs(
         log.warning("%s", warning)
     due = [status for status in statuses if status.why]
     planned = plan_due(specs, due, JointOutput(specs[0]).staging.uri, budget)
-    return [*planned, *(PlannedPair(status) for status in statuses if not status.why)]
+    return [*planned, *(PlannedPair(status, "") for status in statuses if not status.why)]
 
 
 class _NightlyRun:
@@ -239,11 +239,11 @@ class _NightlyRun:
     def run(self, statuses: Sequence[PairStatus], due: Sequence[PairStatus]) -> None:
         """Run the due pairs model by model, in the order of their first pairs."""
         name = self.result.name
-        self.result.pairs = [unchanged_pair(name, status) for status in statuses if not status.why]
+        self.result.pairs = [kept_pair(name, status, "unchanged") for status in statuses if not status.why]
         if due:
             self.joint.delete_stale()
         planned = plan_due(self.specs, due, self.joint.staging.uri, self.budget)
-        self.result.pairs += [waiting_pair(name, pair.status, pair.why) for pair in planned if pair.is_waiting]
+        self.result.pairs += [kept_pair(name, pair.status, "waiting", pair.why) for pair in planned if pair.is_waiting]
         ready = [pair for pair in planned if not pair.is_waiting]
         for model in dict.fromkeys(pair.status.model for pair in ready):
             model_pairs = [pair for pair in ready if pair.status.model == model]
@@ -251,8 +251,10 @@ class _NightlyRun:
             if self.budget.allows(time.monotonic() - self._start + seconds, self.result.cost_usd):
                 self._run_model(model, [pair.status for pair in model_pairs])
             else:
-                why = "waits: earlier models took more of the budget than estimated"
-                self.result.pairs += [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in model_pairs]
+                late = "waits: earlier models took more of the budget than estimated"
+                self.result.pairs += [
+                    kept_pair(name, pair.status, "waiting", f"{pair.why}; {late}") for pair in model_pairs
+                ]
 
     def check_judge(self) -> None:
         """Measure how far the judge decides otherwise than in the nights that judged what the output holds."""
@@ -287,17 +289,32 @@ class _NightlyRun:
         except _ERRORS_OF_ONE_MODEL as error:
             if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
                 log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
-            state = waiting_pair if isinstance(error, CostLimitReachedError) else failed_pair
             costs = self._costs(sweep, None, before, time.monotonic() - start)
-            records = [state(self.result.name, status, str(error)) for status in due]
-            self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in records]
+            night, why = self.result.name, str(error)
+            for status in due:
+                if isinstance(error, CostLimitReachedError):
+                    record = kept_pair(night, status, "waiting", why)
+                else:
+                    record = ran_pair(night, status, "failed", why)
+                self.result.pairs.append(replace(record, **costs[status.benchmark]))
             return
         self._items |= items
-        rates = _rates(costs, result) if is_complete and not _is_resumed(before, model) else {}
-        records = [ran_pair(self.result.name, status, result, is_complete=is_complete) for status in due]
-        self.result.pairs += [
-            replace(pair, out=spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in records
-        ]
+        # With answers from before, its time is not that of all requests.
+        is_resumed = any(sum(n) for (kind, _, name), n in before.items() if (kind, name) == ("predictions", model))
+        for status in due:
+            requests, fields = requests_of(result, status.benchmark), costs[status.benchmark]
+            if is_complete and requests and not is_resumed:  # for the estimates of later nights
+                usd = fields["cost_usd"]
+                fields["seconds_per_request"] = fields["seconds"] / requests
+                fields["usd_per_request"] = None if usd is None else usd / requests
+            fields |= {
+                "fingerprint": status.fingerprint if is_complete else "",
+                "measured": self.result.name,
+                "requests": requests,
+                "failed": sum(count.error for count in result.counts if count.benchmark == status.benchmark),
+                "out": spec.out,
+            }
+            self.result.pairs.append(ran_pair(self.result.name, status, "ran", status.why, **fields))
         self.result.over_budget += [] if is_complete else [model]
         self.result.metrics += [row for row in result.metrics if row.benchmark in benchmarks]
         warnings = (*(f"failed rows of {each.cause}; {each.remedy}" for each in reasons), *result.warnings)
@@ -385,76 +402,26 @@ class _NightlyRun:
         self.joint.clear(status for status in statuses if (status.model, status.benchmark) in ran)
 
 
-def _is_resumed(before: Usage, model: str) -> bool:
-    """Return whether the staging folder held answers of a model before it ran: its time is not that of all requests."""
-    return any(sum(tokens) for (kind, _, name), tokens in before.items() if (kind, name) == ("predictions", model))
-
-
-def _rates(costs: Mapping[str, Mapping[str, Any]], result: SweepResult) -> dict[str, dict[str, Any]]:
-    """Return seconds and dollars a request by benchmark, for the estimates of later nights."""
-    return {
-        name: {
-            "seconds_per_request": values["seconds"] / requests,
-            "usd_per_request": None if values["cost_usd"] is None else values["cost_usd"] / requests,
-        }
-        for name, values in costs.items()
-        if (requests := requests_of(result, name))
-    }
-
-
 def requests_of(result: SweepResult, name: str) -> int:
     """Return the requests of a sweep on one benchmark."""
     return sum(count.requests for count in result.counts if count.benchmark == name)
 
 
-def unchanged_pair(night: str, status: PairStatus) -> Pair:
-    """Return the record of a pair that is not due."""
-    assert status.before is not None
-    pair = replace(status.before, night=night, state="unchanged", why="", cost_usd=0.0, seconds=0.0)
-    return replace(pair, input_tokens=0, output_tokens=0)
+def kept_pair(night: str, status: PairStatus, state: str, why: str = "") -> Pair:
+    """Return the record of a pair that was not run, with what the last night recorded of it."""
+    before = status.before or Pair(night=night, model=status.model, benchmark=status.benchmark, state=state)
+    fields: dict[str, Any] = {"night": night, "state": state, "why": _one_line(why), "seconds": 0.0, "cost_usd": 0.0}
+    return replace(before, **fields, input_tokens=0, output_tokens=0)
 
 
-def ran_pair(night: str, status: PairStatus, result: SweepResult, *, is_complete: bool) -> Pair:
-    """Return the record of a pair that ran; without a fingerprint, it runs again the next night."""
-    return Pair(
-        **_identity(night, status),
-        state="ran",
-        why=status.why,
-        parts=status.parts,
-        fingerprint=status.fingerprint if is_complete else "",
-        measured=night,
-        requests=requests_of(result, status.benchmark),
-        failed=sum(count.error for count in result.counts if count.benchmark == status.benchmark),
-    )
-
-
-def failed_pair(night: str, status: PairStatus, message: str) -> Pair:
-    """Return the record of a pair that could not be run."""
-    return Pair(
-        **_identity(night, status),
-        state="failed",
-        why=_one_line(message),
-        parts=status.parts,
-        measured=status.before.measured if status.before else "",
-    )
-
-
-def waiting_pair(night: str, status: PairStatus, message: str) -> Pair:
-    """Return the record of a pair that was not run; it stays due for the same reason."""
-    before = status.before or Pair(night=night, model=status.model, benchmark=status.benchmark, state="waiting")
-    fields = {**_identity(night, status), "state": "waiting", "why": _one_line(message)}
-    return replace(before, **fields, seconds=0.0, cost_usd=0.0, input_tokens=0, output_tokens=0)
+def ran_pair(night: str, status: PairStatus, state: str, why: str, **fields: Any) -> Pair:
+    """Return the record of a pair that was run; without a fingerprint, it runs again the next night."""
+    if before := status.before:
+        rates = ("seconds_per_request", "usd_per_request")
+        fields = {"measured": before.measured, **{name: getattr(before, name) for name in rates}, **fields}
+    names = {"night": night, "model": status.model, "benchmark": status.benchmark, "state": state}
+    return Pair(**{**names, "why": _one_line(why), "parts": status.parts, **fields})
 
 
 def _one_line(message: str) -> str:
     return " ".join(message.split())[:500]
-
-
-def _identity(night: str, status: PairStatus) -> dict[str, Any]:
-    rates = ("seconds_per_request", "usd_per_request")
-    return {
-        **({name: getattr(status.before, name) for name in rates} if status.before else {}),
-        "night": night,
-        "model": status.model,
-        "benchmark": status.benchmark,
-    }

@@ -116,7 +116,7 @@ def test_unwritable_output_is_reported(inline_cli: Cli, maia_data: str) -> None:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try a store that fails again at once."""
-    monkeypatch.setattr("pipelines.storage.retry.time", SimpleNamespace(sleep=lambda _: None))
+    monkeypatch.setattr("pipelines.storage.errors.time", SimpleNamespace(sleep=lambda _: None))
 
 
 @pytest.mark.usefixtures("no_pauses")

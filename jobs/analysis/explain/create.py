@@ -23,8 +23,7 @@ from models.messages import DEFAULT_SEED
 from pipelines.benchmarks import benchmark, unknown_name
 from pipelines.benchmarks.records import RIGHT
 from pipelines.errors import UsageError
-from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import Dataset, load_tables
 from pipelines.logged_answers.matching import match_logs, words
 from pipelines.logged_answers.readers import tool_files
 from pipelines.plan.plan_store import PlanStore

@@ -16,7 +16,7 @@ from jobs.analysis.power import Pilot, power
 from jobs.cli.main import run
 from models.spec import ModelSpec
 from pipelines.errors import UsageError
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.metrics.paired import least_clusters
 from pipelines.plan.run_manifest import ManifestEntry

@@ -21,8 +21,7 @@ from jobs.cli.main import run
 from models.messages import Media
 from pipelines.benchmarks.human import YES_NO, AnnotationForm, AnnotationItem, AnnotationPart, Question
 from pipelines.errors import UsageError
-from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import Dataset, load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.media.decoder import Decoder
 from pipelines.samples.media import MediaReader

@@ -20,7 +20,7 @@ from jobs.nightly.records import NightlyResult
 from jobs.nightly.run import run_nightly
 from models.engines.random_baseline import RandomEngine
 from models.spec import ModelSpec
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.parts import read_part

@@ -13,7 +13,7 @@ from jobs.nightly.history import History, Pair, run_name, run_time
 from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.records import NightlyResult, PairStatus, gone_metrics, metric_pairs
 from jobs.nightly.regressions import Change, Comparison, Level
-from jobs.nightly.run import due_pairs, failed_pair
+from jobs.nightly.run import due_pairs, ran_pair
 from pipelines.errors import DamagedPartError, ModelUnavailableError
 from pipelines.plan.run_spec import RunSpec
 from tests.support.damage_matrix import DAMAGES
@@ -130,7 +130,7 @@ def test_failed_night_in_between_hides_no_other_prompts(tmp_path: Path) -> None:
     history = History(str(tmp_path))
     history.write(EARLIER, [BEFORE], [metric(0.5)], "")
     level = {("m", "maia"): status(prompt="1").basis}
-    failed = failed_pair(NOW, status(prompt="2"), "away")
+    failed = ran_pair(NOW, status(prompt="2"), "failed", "away")
     again, reverted = (replace(status(prompt=prompt), before=failed) for prompt in ("2", "1"))
     (pair,) = metric_pairs(night_with(0.7), [again], history, level)
     assert (pair.before.value, pair.now.value, pair.since) == (0.5, 0.7, EARLIER)

@@ -9,8 +9,7 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Rejection
-from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import Dataset, load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.logged_answers import readers
 from pipelines.logged_answers.matching import ReadVerdict, difference, match_logs, prompt_text, reader, words

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.shared.render import comparison_text
 from pipelines.errors import UsageError
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run

@@ -18,7 +18,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks.judges import CHECKS, PADDED, SWAPPED, changed_row, check_metrics, check_value
 from pipelines.benchmarks.maia.answers import read_verdict
 from pipelines.benchmarks.records import JudgeRequest, Row, Sample, Verdict
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.prompt_plan import CHARS_PER_TOKEN
 from pipelines.plan.records import ModelPlan

@@ -18,7 +18,7 @@ from models.engines.base import Engine
 from models.messages import Answer, Failure, Reply
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Row
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.context import SweepContext
 from pipelines.plan.records import ModelPlan

@@ -80,8 +80,8 @@ def test_store_that_is_away_for_a_while_does_not_end_scoring(spec: RunSpec, monk
         put(store, path, content, hold=hold)
 
     monkeypatch.setattr(Store, "put", fail)
-    monkeypatch.setattr("pipelines.storage.retry.RETRY_PAUSES_S", (0.0,))
-    monkeypatch.setattr("pipelines.storage.retry.TRANSIENT_PAUSES_S", (0.01,))
+    monkeypatch.setattr("pipelines.storage.errors.RETRY_PAUSES_S", (0.0,))
+    monkeypatch.setattr("pipelines.storage.errors.TRANSIENT_PAUSES_S", (0.01,))
     assert score(spec) == [path.name for path in predictions(spec)]
     assert not next(failures, None)
 

@@ -20,8 +20,8 @@ from models.errors import ModelError
 from models.messages import Answer, Reply
 from models.spec import ModelSpec
 from pipelines.errors import DatasetError, FencedError, ModelUnavailableError, StoreError
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.human_files import HumanFile
-from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage

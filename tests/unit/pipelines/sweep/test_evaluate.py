@@ -15,8 +15,8 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.decisions.gate import Policy, gate
 from pipelines.errors import UsageError
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.human_files import read_human
-from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import RunSpec
