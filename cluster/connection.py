@@ -1,4 +1,4 @@
-"""Connect to a Ray cluster, or start an embedded one."""
+"""Connect to a Ray cluster, or start an embedded one; watch it, and end this process when it is gone."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""Printed numbers with the range that their rounding leaves, looked up by what they measure."""
+"""Printed numbers with the range that their rounding leaves, looked up by what they measure; rules of a paper."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def submit(options: SubmitOptions) -> int:
 
 
 def _submit(options: SubmitOptions, line: str, name: str, folder: Path) -> int:
-    from cluster.hardware import encrypt_env
+    from cluster.env_encryption import encrypt_env
     from cluster.job_client import JobClient, JobRequest
     from jobs.submit.decrypt_env import HOOK
     from models.environment import ENCRYPTED_ENV, read_variables

@@ -1,4 +1,4 @@
-"""Requests that captioners and the judge of a sweep will get: for `--dry-run`, which only reads."""
+"""Requests that captioners and the judge of a sweep will get, and GPU memory: for `--dry-run`, which only reads."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

@@ -1,4 +1,4 @@
-"""Checkpoints of a training in its output: the newest state, and the best weights."""
+"""Records of a training, and its checkpoints in the output: the newest state, and the best weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of `finetune`."""
+"""The options of `finetune`, and the settings of a training with its schedule."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Run the training loop on Ray Train, with events of its first worker in the driver."""
+"""The training loop of one worker, and its run on Ray Train with events of the first worker in the driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of logged answers: names of a question, its text and options, and texts in nested replies."""
+"""Files and fields of logged answers: names of a question, its text and options, and texts in nested replies."""
 
 import csv
 import math

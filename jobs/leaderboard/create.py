@@ -1,4 +1,4 @@
-"""Join outputs and published rows; write CSV and a page without network, whose script is allowed by hash."""
+"""Join outputs and published rows with their ranks; write CSV and a page whose script is allowed by hash."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Rows of the leaderboard: the headline metrics of outputs, and the published numbers of the same measures."""
+"""Rows of the leaderboard: headline metrics of outputs, published numbers, and results that others report."""
 
 import json
 import logging

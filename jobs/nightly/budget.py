@@ -1,4 +1,4 @@
-"""The budget of a night in dollars and hours: which due pairs it can pay, by estimates."""
+"""Which pairs of model and benchmark are due, in which order, and which of them the budget can pay by estimates."""
 
 import hashlib
 import json

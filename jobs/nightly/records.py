@@ -1,4 +1,4 @@
-"""Records of a nightly run."""
+"""Records of a nightly run, and its metrics beside those of the night before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

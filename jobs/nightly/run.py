@@ -1,4 +1,4 @@
-"""The nightly run: run changed pairs of model and benchmark, and compare them with earlier nights."""
+"""The nightly run: run changed pairs of model and benchmark in one output, and compare them with earlier nights."""
 
 import logging
 import time

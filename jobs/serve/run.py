@@ -1,4 +1,4 @@
-"""Run the endpoint of `vlmsweep serve` until it is interrupted."""
+"""Run the endpoint of `vlmsweep serve` and its replicas until it is interrupted."""
 
 import asyncio
 import contextlib

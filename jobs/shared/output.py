@@ -1,4 +1,4 @@
-"""Terminal output: results on standard output, messages on standard error."""
+"""Terminal output: results and tables on standard output, messages on standard error."""
 
 import contextlib
 import io

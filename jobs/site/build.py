@@ -1,4 +1,4 @@
-"""Build a site in a temporary folder, and publish it when it is whole."""
+"""Build a site with its samples in a temporary folder, and publish it when it is whole."""
 
 import hashlib
 import json

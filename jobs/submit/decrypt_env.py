@@ -11,6 +11,6 @@ def decrypt_worker_env() -> None:
     text = encrypted_env()
     if text is None:
         return
-    from cluster.hardware import decrypt_env
+    from cluster.env_encryption import decrypt_env
 
     set_variables(decrypt_env(text))

@@ -1,4 +1,4 @@
-"""The page of one item: each model's answer with all that its parts hold, what was sent, and what people said."""
+"""The page of one item, with all that its parts hold, and the page of what differs between two outputs."""
 
 import csv
 import io

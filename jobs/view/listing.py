@@ -1,4 +1,4 @@
-"""Lists of items: one page of them with every model's answer, their neighbours, and what can be chosen."""
+"""Filters and lists of items: one page with every model's answer, their neighbours, and what can be chosen."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

@@ -1,4 +1,4 @@
-"""N-grams of N candidates and their lists of references, counted as arrays, in chunks that fit a processor's cache."""
+"""BLEU and CIDEr-D over n-grams of N candidates and their references, counted as arrays in chunks of a cache's size."""
 
 import math
 from collections import defaultdict

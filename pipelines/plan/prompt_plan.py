@@ -1,4 +1,4 @@
-"""From samples to prompts: the rows of a plan, whichever model answers them."""
+"""From samples to prompts: the rows of a plan, whichever model answers them, with captions and token estimates."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Reduce the scores of one model on one benchmark to metrics, counts and example answers."""
+"""Reduce the scores of each model on each benchmark to metrics, counts and example answers."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence

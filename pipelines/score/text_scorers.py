@@ -1,4 +1,4 @@
-"""Text-similarity models of a sweep."""
+"""Text-similarity models of a sweep, and the rows that they score."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Score, reduce and report all entries of an output."""
+"""Open the output of a sweep; score, reduce and report all its entries."""
 
 import contextlib
 from collections import Counter, defaultdict

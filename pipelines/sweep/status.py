@@ -1,4 +1,4 @@
-"""Counts of an output's requests, for `vlmsweep status` and dry runs."""
+"""Counts of an output's requests and reasons of failed ones, for `vlmsweep status` and dry runs."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

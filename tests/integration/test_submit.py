@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cluster.hardware import decrypt_env
+from cluster.env_encryption import decrypt_env
 from cluster.ray_private import forget_token
 from jobs.cli.main import run
 from tests.chaos.sweeps import parts

@@ -1,4 +1,4 @@
-"""What a request was made of, and in what two requests for the same row differ."""
+"""Requests and rows of a side, in what two requests for the same row differ, and how others read a row."""
 
 import hashlib
 import json

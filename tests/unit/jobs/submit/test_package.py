@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cluster.hardware import encrypt_env
+from cluster.env_encryption import encrypt_env
 from jobs.cli.main import run
 from jobs.submit.decrypt_env import HOOK
 from jobs.submit.package import entrypoint, stage
@@ -159,7 +159,7 @@ def test_without_a_cluster_s_token_no_variable_is_sent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_KEY", "planted")
-    monkeypatch.setattr("cluster.hardware.cluster_token", lambda: None)
+    monkeypatch.setattr("cluster.env_encryption.cluster_token", lambda: None)
     base = ["submit", "--models", "random", "--benchmarks", "maia", "--data", "s3://b/d", "--out", "s3://b/o"]
     assert run([*base, "--address", "http://127.0.0.1:1", "--env", "MY_KEY"]) == 2
     shown = capsys.readouterr().err
@@ -206,7 +206,7 @@ LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); impor
 
 @pytest.fixture
 def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr("cluster.hardware.cluster_token", lambda: "t0ken")
+    monkeypatch.setattr("cluster.env_encryption.cluster_token", lambda: "t0ken")
     return encrypt_env({"MARK": "the value", "OTHER": "x"})
 
 
