@@ -38,7 +38,7 @@ from pipelines.predict.serialization import (
 )
 from pipelines.predict.unit_pipeline import UnitPipeline
 from pipelines.ray_data import carry_errors
-from pipelines.storage.retry import retry_store
+from pipelines.storage.errors import retry_store
 from pipelines.storage.store import Store
 
 T = TypeVar("T")

@@ -21,9 +21,9 @@ from pipelines.predict.metrics import count_answering, count_loading
 from pipelines.predict.records import AnsweredUnit, Receipt, ReplicaSpan, TokenCounts, UnitLoader, UnitWork
 from pipelines.predict.unit_runner import UnitRunner
 from pipelines.schemas import PREDICTIONS, prediction_table
-from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.errors import retry_store
+from pipelines.storage.lock import check_lock
 from pipelines.storage.parts import to_parquet
-from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

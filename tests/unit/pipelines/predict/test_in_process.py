@@ -132,6 +132,6 @@ def test_refusing_store_ends_the_job(maia_data: str, tmp_path: Path, monkeypatch
         raise StoreError(f"{answered.unit.part}: access denied")
 
     monkeypatch.setattr(Committer, "commit", refuse)
-    monkeypatch.setattr("pipelines.storage.retry.RETRY_PAUSES_S", (0.0,))
+    monkeypatch.setattr("pipelines.storage.errors.RETRY_PAUSES_S", (0.0,))
     with pytest.raises(StoreError, match="access denied"):
         run_in_process(job_of(maia_data, tmp_path), lambda _: None)
