@@ -25,6 +25,7 @@ from pipelines.predict.actors import EngineActor, commit_units, load_units, read
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.job_state import JobState, remote_state
 from pipelines.predict.loader import Loaded
+from pipelines.predict.open_units import OpenUnits
 from pipelines.predict.records import Job, KeptReplicas, Receipt
 from pipelines.predict.replica_board import ReplicaWatch, rows_note
 from pipelines.predict.serialization import pack_batch, unpack_receipts
@@ -297,7 +298,10 @@ class _NotedAttempts(AttemptTracker):
 def run_in_process(
     job: Job, on_receipt: Callable[[Receipt], None], note: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Run a job's units in this process, for an engine that can neither end nor stall it; one thread per replica.
+    """Run a job's units in this process, for an engine that can neither end nor stall it.
+
+    A replica answers as many units at once as keep its engine busy. What is answered is committed when its unit is
+    whole, 30 s after its first answer, or when an exception ends the run, such as an interrupt.
 
     `note` gets sentences on how many rows of unfinished units are answered.
 
@@ -308,17 +312,21 @@ def run_in_process(
     exclusive_groups = ExclusiveGroups([unit] for unit in job.units)
     units, lock, attempts = iter(job.units), threading.Lock(), _NotedAttempts(note)
 
+    def receive(receipt: Receipt) -> None:
+        with lock:
+            on_receipt(receipt)
+            note("")
+
     def answer(is_stopped: Callable[[], bool]) -> None:
-        with closing(UnitPipeline(job.work, "driver", attempts=attempts)) as pipeline:
+        with (
+            closing(UnitPipeline(job.work, "driver", attempts=attempts)) as pipeline,
+            OpenUnits(pipeline, receive, is_stopped) as open_units,
+        ):
             loading = load_next(pipeline)
             while loading and not is_stopped():
-                loaded = loading.result()
+                loaded = open_units.result(loading)
                 loading = load_next(pipeline)
-                with log_context(part=loaded.unit.part):
-                    receipt = pipeline.commit(pipeline.answer(loaded))
-                with lock:
-                    on_receipt(receipt)
-                    note("")
+                open_units.add(loaded)
 
     def load_next(pipeline: UnitPipeline) -> Future[Loaded] | None:
         with lock:

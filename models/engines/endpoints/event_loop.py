@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableSet
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
@@ -42,8 +42,7 @@ class BackgroundLoop:
     def stream(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
         """Yield a coroutine's items; closing the iterator cancels it, a closed loop raises `RuntimeError`."""
         stream = _Stream[T]()
-        task = self.run(stream.start(produce))
-        self._streams.add(task)
+        task = self.run(stream.start(produce, self._streams))
         try:
             while not isinstance(item := stream.items.get(), _End):
                 yield item
@@ -59,13 +58,14 @@ class BackgroundLoop:
         """Cancel running streams, run the coroutine that `last` creates, end the thread. May be called twice."""
         if self.closed:
             return
-        self.run(_cancel([*self._streams], last))
+        self.run(_cancel(self._streams, last))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[None]], last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+async def _cancel(streams: Iterable[asyncio.Task[None]], last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
     # Not all tasks of the loop: anyio's, cancelled before their first step, would drop a coroutine with a warning.
+    tasks = [*streams]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -78,8 +78,13 @@ class _Stream(Generic[T]):
         self.items: SimpleQueue[T | _End] = SimpleQueue()
         self.ended = threading.Event()
 
-    async def start(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    async def start(
+        self,
+        produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]],
+        streams: MutableSet[asyncio.Task[None]],
+    ) -> asyncio.Task[None]:
         task = asyncio.create_task(produce(self.items.put))
+        streams.add(task)
         task.add_done_callback(self._end)
         return task
 

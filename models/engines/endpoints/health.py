@@ -62,12 +62,15 @@ class FirstCall:
 
     def __init__(self) -> None:
         self._ended = asyncio.Event()
+        self._has_begun = False
         self._failed: FailedAttempt | None = None
         self._sees = False
 
-    async def wait(self) -> None:
-        """Wait until the first attempt has ended."""
-        await self._ended.wait()
+    async def begin(self) -> None:
+        """Begin a call: the first one at once, the others when its first attempt has ended."""
+        if self._has_begun:
+            await self._ended.wait()
+        self._has_begun = True
 
     def end(self, outcome: Answer | FailedAttempt | None = None, *, has_media: bool = False) -> bool:
         """End the first attempt, unless it has ended; return whether its failure stays, so that no retry helps.
