@@ -61,7 +61,6 @@ class Server:
     case: Case
     in_flight: int = 0
     refusals: int = 0
-    answers: int = 0
     events: list[tuple[float, int]] = field(default_factory=list)
     draw: random.Random = field(default_factory=lambda: random.Random(7))
 
@@ -80,7 +79,7 @@ class Server:
                 await reader.readexactly(length)
                 status, body = await self._reply(head)
                 more = "retry-after: 1\r\n" if status == 429 else ""
-                start = f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{more}content-length: {len(body)}\r\n\r\n"
+                start = f"HTTP/1.1 {status} X\r\n{more}content-length: {len(body)}\r\n\r\n"
                 writer.write(start.encode() + body)
                 await writer.drain()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -91,7 +90,7 @@ class Server:
     async def _reply(self, head: bytes) -> tuple[int, bytes]:
         if head.startswith(b"GET"):
             figures = json.dumps({"events": self.events, "refusals": self.refusals}).encode()
-            self.events, self.refusals, self.answers = [], 0, 0
+            self.events, self.refusals, self.draw = [], 0, random.Random(7)
             return 200, figures
         case = self.case
         if self.in_flight >= case.most or self.draw.random() < case.refused:

@@ -55,8 +55,8 @@ class EndpointEngine:
     sent. What a content filter stopped is an answer, whatever its status. An optional parameter that a refusal names is
     left out from then on.
 
-    The first call is sent alone. If its failure is about key, address, model or server (`is_setup_failure`), it is not
-    retried, and all other calls end with the same failure, unsent.
+    The first call is sent alone, for a second. If its failure is about key, address, model or server
+    (`is_setup_failure`), it is not retried, and all other calls end with the same failure, unsent.
 
     Of the calls of a media group one is answered first, so that the provider keeps what they share (`Group`).
     """
@@ -177,65 +177,66 @@ class EndpointEngine:
 
     async def _answer(self, call: Call, prefix: Prefix | None, pictures: Pictures, unit: int) -> CallReply:
         answers_before = self._health.answers
-        attempt = 0
-        while True:
-            omitted = tuple(self.dialect.omitted)
-            group = self._cache.group(prefix)
-            async with group.turn() if group else nullcontext():
-                outcome, latency_s = await self._send(call, prefix, pictures, omitted, unit)
-                if group and outcome:
-                    group.record(outcome if isinstance(outcome, Answer) else outcome.failure)
-            if outcome is None:
-                unsent = cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
-                return CallReply(call_id=call.call_id, outcome=unsent)
-            is_final = self._first.end(outcome, has_media=bool(call.media))
-            if isinstance(outcome, Answer):
-                self._health.record_answer()
-                self._cache.record(prefix, outcome)
-                outcome = replace(outcome, decoding=self.dialect.decoding(call, omitted))
-                return CallReply(call_id=call.call_id, outcome=outcome, latency_s=latency_s)
-            if self.dialect.learn(outcome.failure, omitted):
-                continue
-            wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
-            if is_final or not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
-                break
-            # Gateways and busy servers refuse single requests; an account at its limit refuses most, or for long.
-            is_for_all = wait > LONG_PAUSE_S or self._window.is_refusing()
-            if outcome.wait_s and is_for_all and self._rate_limiter.pause(outcome.wait_s):
-                text = "%s: the endpoint asks for a pause of %.0f s: %s"
-                log.warning(text, self.spec.model, outcome.wait_s, outcome.failure.message)
-            await self._sleep(wait)
-            attempt += 1
+        attempt = number = 0  # the latter of the place in the window; 0 without one
+        try:
+            while True:
+                omitted = tuple(self.dialect.omitted)
+                group = self._cache.group(prefix)
+                async with group.turn() if group else nullcontext():
+                    number = number or await self._window.enter(unit)
+                    outcome, latency_s = await self._send(call, prefix, pictures, omitted, number)
+                    if group and outcome:
+                        group.record(outcome if isinstance(outcome, Answer) else outcome.failure)
+                if outcome is None:
+                    unsent = cost_limit_failure(self.spent, self.spec.cost_limit or 0.0)
+                    return CallReply(call_id=call.call_id, outcome=unsent)
+                is_final = self._first.end(outcome, has_media=bool(call.media))
+                if isinstance(outcome, Answer):
+                    self._health.record_answer()
+                    self._cache.record(prefix, outcome)
+                    outcome = replace(outcome, decoding=self.dialect.decoding(call, omitted))
+                    return CallReply(call_id=call.call_id, outcome=outcome, latency_s=latency_s)
+                if self.dialect.learn(outcome.failure, omitted):
+                    continue
+                wait = max(outcome.wait_s or 0.0, backoff_s(call.call_id, attempt))
+                if is_final or not outcome.is_transient or attempt >= self.spec.retries or wait > LONGEST_WAIT_S:
+                    break
+                # Gateways and busy servers refuse single requests; an account at its limit refuses most, or for long.
+                is_for_all = wait > LONG_PAUSE_S or self._window.is_refusing()
+                if outcome.wait_s and is_for_all and self._rate_limiter.pause(outcome.wait_s):
+                    text = "%s: the endpoint asks for a pause of %.0f s: %s"
+                    log.warning(text, self.spec.model, outcome.wait_s, outcome.failure.message)
+                if outcome.wait_s or group:  # else it keeps its place: no more calls ask an endpoint in trouble
+                    self._window.leave()
+                    number = 0
+                await self._sleep(wait)
+                attempt += 1
+        finally:
+            if number:
+                self._window.leave()
         self._health.record_failure(outcome, answers_before, attempt + 1)
         return CallReply(call_id=call.call_id, outcome=outcome.failure, latency_s=latency_s)
 
     async def _send(
-        self, call: Call, prefix: Prefix | None, pictures: Pictures, omitted: tuple[str, ...], unit: int
+        self, call: Call, prefix: Prefix | None, pictures: Pictures, omitted: tuple[str, ...], number: int
     ) -> tuple[Answer | FailedAttempt | None, float]:
-        """Send a call once, when there is room for it, those of earlier units first; None at the cost limit.
-
-        Second comes the time that it took.
-        """
-        number = await self._window.enter(unit)
+        """Send a call once, in its place in the window; None at the cost limit. Second comes the time that it took."""
+        tokens = estimate_tokens(self.spec, call, pictures)
+        reserved = await self._budget.reserve(tokens, call.generation.max_new_tokens)
+        if reserved is None:
+            return None, 0.0
+        outcome: Answer | FailedAttempt | None = None
         try:
-            tokens = estimate_tokens(self.spec, call, pictures)
-            reserved = await self._budget.reserve(tokens, call.generation.max_new_tokens)
-            if reserved is None:
-                return None, 0.0
-            outcome: Answer | FailedAttempt | None = None
-            try:
-                await self._rate_limiter.wait_for_turn()
-                body = self.dialect.body(call, pictures, omitted, prefix if self._cache.is_shared(prefix) else None)
-                started = self._clock()
-                outcome = await self.attempt(body)
-                latency_s = self._clock() - started
-                if isinstance(outcome, Answer) and not outcome.is_counted:
-                    price = self.spec.price
-                    most = price.dollars(tokens, call.generation.max_new_tokens) if price else None
-                    outcome = replace(outcome, reserved_dollars=most)
-                self._window.record(number, outcome, latency_s)
-                return outcome, latency_s
-            finally:
-                self._budget.settle(reserved, outcome)
+            await self._rate_limiter.wait_for_turn()
+            body = self.dialect.body(call, pictures, omitted, prefix if self._cache.is_shared(prefix) else None)
+            started = self._clock()
+            outcome = await self.attempt(body)
+            latency_s = self._clock() - started
+            if isinstance(outcome, Answer) and not outcome.is_counted:
+                price = self.spec.price
+                most = price.dollars(tokens, call.generation.max_new_tokens) if price else None
+                outcome = replace(outcome, reserved_dollars=most)
+            self._window.record(number, outcome, latency_s)
+            return outcome, latency_s
         finally:
-            self._window.leave()
+            self._budget.settle(reserved, outcome)

@@ -16,7 +16,7 @@ _BURST = 5  # refusals among the last 20 attempts: gateways refuse single reques
 _PAUSE = (5, 10)  # so many refusals among so many last attempts: the account, or the server, is at its limit
 _MORE = 1.2  # times the answers per second that a doubled width must bring, or doubling ends
 _SLOWER = 2.0  # times the mean latency at the start, up to which the width grows further
-_ROUND = 32  # answers, at least, that are compared
+_ROUND = 32  # answers of a round, at least: twice as many as are in flight, since the first come at the old rate
 
 
 class Window:
@@ -32,7 +32,7 @@ class Window:
         self._in_flight = self._sent = self._reduced_at = 0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrivals = 0
-        self._last: deque[bool] = deque(maxlen=_LAST)  # whether they were refused
+        self._last: deque[tuple[int, bool]] = deque(maxlen=_LAST)  # attempts, and whether they were refused
         self._doubles = start < most
         self._round_began, self._answers, self._seconds = clock(), 0, 0.0
         self._rate = 0.0  # answers per second of the last round
@@ -72,34 +72,34 @@ class Window:
     def record(self, number: int, outcome: Answer | FailedAttempt, latency_s: float = 0.0) -> None:
         """Adapt to the outcome of an attempt, while it still counts as in flight."""
         is_refused = isinstance(outcome, FailedAttempt) and outcome.failure.type in _REFUSALS
-        if number > self._reduced_at or not is_refused:
-            self._last.append(is_refused)
-        if is_refused and number > self._reduced_at and sum(self._last) >= min(_BURST, self.limit):
+        self._last.append((number, is_refused))
+        burst = sum(refused and sent > self._reduced_at for sent, refused in self._last)
+        if is_refused and burst >= min(_BURST, self.limit):
             self._limit = max(1.0, self._limit / 2)
             self._reduced_at, self._doubles = self._sent, False
-            self._last.clear()
         elif isinstance(outcome, Answer):
             self._count(latency_s)
             if self._limit < self._start or (self._waiting and not self._slow):
-                step = 1.0 if self._doubles else 1.0 / self._limit
-                self._limit = min(float(self._most), self._limit + step)
+                self._limit = min(float(self._most), self._limit + 1.0 / self._limit)
 
     def is_refusing(self) -> bool:
         """Return whether the endpoint refuses so many attempts that none is worth sending during a pause."""
-        refused, last = _PAUSE
-        return sum([*self._last][-last:]) >= refused
+        most, last = _PAUSE
+        return sum(refused for _, refused in [*self._last][-last:]) >= most
 
     def _count(self, latency_s: float) -> None:
         """Count an answer, and compare at the end of each round with those before."""
         self._answers += 1
         self._seconds += latency_s
-        if self._answers < max(_ROUND, self.limit):
+        if self._answers < max(_ROUND, 2 * self.limit):
             return
         now = self._clock()
         rate, latency = self._answers / max(now - self._round_began, 1e-9), self._seconds / self._answers
         self._first_latency = self._first_latency or latency
         self._slow = latency > _SLOWER * self._first_latency
         self._doubles = self._doubles and rate >= _MORE * self._rate
+        if self._doubles and self._waiting:
+            self._limit = min(float(self._most), 2 * self._limit)
         self._rate, self._round_began, self._answers, self._seconds = rate, now, 0, 0.0
 
     def _wake(self) -> None:
