@@ -7,6 +7,8 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
+from models.errors import EngineUnreachableError
+
 T = TypeVar("T")
 
 
@@ -40,7 +42,13 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def stream(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
-        """Yield a coroutine's items; closing the iterator cancels it, a closed loop raises `RuntimeError`."""
+        """Yield a coroutine's items; closing the iterator cancels it.
+
+        Raises:
+            EngineUnreachableError: the loop was closed.
+        """
+        if self.closed:
+            raise EngineUnreachableError("the engine was closed")
         stream = _Stream[T]()
         task = self.run(stream.start(produce, self._streams))
         try:
@@ -51,7 +59,7 @@ class BackgroundLoop:
                 self._loop.call_soon_threadsafe(task.cancel)
                 stream.ended.wait()
         if task.cancelled():
-            raise RuntimeError("closed while answers were still running")
+            raise EngineUnreachableError("closed while answers were still running")
         task.result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:

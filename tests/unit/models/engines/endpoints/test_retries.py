@@ -7,6 +7,7 @@ from email.utils import formatdate
 import pytest
 
 from models.engines.endpoints.failures import LONGEST_WAIT_S
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Failure
 from tests.support.endpoint_script import Drop, EndpointRequest, Hang, Say, always
 from tests.support.fake_time import FakeTime
@@ -185,7 +186,7 @@ class TestPace:
             replies = at.engine.generate(many(50), {})
             next(replies)
             at.engine.close()
-            with pytest.raises(RuntimeError, match="closed while answers were still running"):
+            with pytest.raises(EngineUnreachableError, match="closed while answers were still running"):
                 list(replies)
 
     def test_close_ends_the_thread(self) -> None:
