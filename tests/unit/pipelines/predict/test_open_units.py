@@ -24,7 +24,6 @@ from pipelines.storage.store import Store
 from tests.support.endpoint import ScriptedEndpoint
 from tests.support.endpoint_script import EndpointRequest, Say
 
-
 ONE_STEP = ("lm", "vlm")
 
 
@@ -98,7 +97,6 @@ def test_answers_are_stored_in_time_and_counted_once(
 ) -> None:
     """What waits for the rest of its unit is stored; the part holds all rows in the end."""
     monkeypatch.setattr(open_units, "SAVE_AFTER_S", 0.3)
-    monkeypatch.setattr(open_units, "LOOK_S", 0.05)
     gate, receipts, early = Gate(20), list[Receipt](), list[int]()
     with ScriptedEndpoint(gate) as endpoint:
         job = job_of(vague_data, tmp_path, entry(endpoint, concurrency=40))
