@@ -107,6 +107,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m tests.bench.group
 	@$(BIN)/python -m tests.bench.pipeline
 	@$(BIN)/python -m tests.bench.busy
+	@$(BIN)/python -m tests.bench.stream
 	@$(BIN)/python -m tests.bench.view
 
 # Under five minutes; fails where a stage is 1.3 times slower than the last record in docs/benchmarks.json.

@@ -1,7 +1,9 @@
 """How full a window of calls at an endpoint stays, against a plain loop on the same server.
 
 `python -m tests.bench.stream [--rows N] [--pairs N] [CASE ...]`: each case runs the loop and the product in turns, and
-prints medians: seconds, mean calls in flight until the last rows, refusals, and processor seconds of the client.
+prints medians: seconds, mean calls in flight until the last rows, refusals, and processor seconds of the client. The
+calls in flight over time of the last run are written to `CASE-loop.json` and `CASE-vlmsweep.json`;
+`python -m tests.bench.stream --draw OUT.svg NAME=FILE ...` draws such files.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +109,8 @@ class Server:
         return 200, json.dumps({"model": "m", "choices": [choice], "usage": usage}).encode()
 
 
-def figures_of(port: int, rows: int, window: int) -> dict[str, float]:
-    """Return seconds, the mean in flight until the last rows of two windows are left, and refusals; reset them."""
-    raw = httpx2.get(f"http://127.0.0.1:{port}/figures").json()
+def figures_of(raw: dict[str, Any], rows: int, window: int) -> dict[str, float]:
+    """Return seconds, the mean in flight until the last rows of two windows are left, and refusals."""
     area, flying, answered, before, most = 0.0, 0, 0, raw["events"][0][0], 0
     start = middle = before
     for at, change in raw["events"]:
@@ -155,6 +157,41 @@ def ingest(folder: Path, case: Case) -> str:
     return str(folder / "data")
 
 
+def timeline(raw: dict[str, Any], steps: int = 200) -> list[tuple[float, float]]:
+    """Return seconds since the first call and the mean in flight, in equal steps of time."""
+    events = raw["events"]
+    start, end = events[0][0], events[-1][0]
+    width = (end - start) / steps
+    areas, flying = [0.0] * steps, 0
+    for (began, change), (until, _) in pairwise(events):
+        flying += change
+        first, last = (min(steps - 1, int((at - start) / width)) for at in (began, until))
+        for step in range(first, last + 1):
+            inside = min(until, start + (step + 1) * width) - max(began, start + step * width)
+            areas[step] += flying * max(0.0, inside)
+    return [(round((step + 0.5) * width, 2), round(area / width, 2)) for step, area in enumerate(areas)]
+
+
+def drawn(lines: dict[str, list[tuple[float, float]]]) -> str:
+    """Return an SVG of calls in flight over time, a line for each name."""
+    most_s, most = (max(point[axis] for line in lines.values() for point in line) for axis in (0, 1))
+    colours, parts = ("#b0413e", "#1f6f8b", "#555555"), list[str]()
+    for number, (name, line) in enumerate(lines.items()):
+        points = " ".join(f"{60 + 620 * at / most_s:.1f},{250 - 220 * value / most:.1f}" for at, value in line)
+        parts.append(f'<polyline fill="none" stroke="{colours[number]}" stroke-width="1.5" points="{points}"/>')
+        parts.append(f'<text x="{440}" y="{20 + 18 * number}" fill="{colours[number]}">{name}</text>')
+    axis = [
+        f'<text x="52" y="{254 - 220 * share:.0f}" text-anchor="end">{most * share:.0f}</text>' for share in (0, 0.5, 1)
+    ]
+    axis += [
+        f'<text x="{60 + 620 * share:.0f}" y="270" text-anchor="middle">{most_s * share:.0f} s</text>'
+        for share in (0, 0.5, 1)
+    ]
+    body = "".join([*axis, *parts, '<path d="M60 30V250H680" fill="none" stroke="#999"/>'])
+    box = 'viewBox="0 0 700 280" font-family="sans-serif" font-size="13" role="img"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {box}>{body}</svg>\n'
+
+
 def processor_seconds() -> float:
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in usage)
@@ -184,7 +221,9 @@ def measure(name: str, case: Case, pairs: int, folder: Path) -> list[str]:
                         RunSpec(data=data, out=str(folder / f"out{pair}"), models={"m": spec}, benchmarks=("quiz",))
                     )
                 used = processor_seconds() - began
-                results[kind].append({**figures_of(port, case.rows, window), "processor s": used})
+                raw = httpx2.get(f"http://127.0.0.1:{port}/figures").json()
+                results[kind].append({**figures_of(raw, case.rows, window), "processor s": used})
+                Path(f"{name}-{kind}.json").write_text(json.dumps(timeline(raw)))
     finally:
         server.terminate()
         server.wait()
@@ -206,11 +245,16 @@ def main() -> None:
     """Measure the cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=[*CASES], metavar="CASE")
+    parser.add_argument("--draw", type=Path, metavar="OUT.svg")
     parser.add_argument("--pairs", type=int, default=2)
     parser.add_argument("--serve", choices=[*CASES])
     arguments = parser.parse_args()
     if arguments.serve:
         asyncio.run(Server(CASES[arguments.serve]).serve())
+        return
+    if arguments.draw:
+        lines = dict(case.split("=", 1) for case in arguments.cases)
+        arguments.draw.write_text(drawn({name: json.loads(Path(file).read_text()) for name, file in lines.items()}))
         return
     for name in arguments.cases:
         with tempfile.TemporaryDirectory() as folder:

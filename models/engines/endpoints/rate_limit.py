@@ -13,7 +13,10 @@ _CATCH_UP_S = 1.0  # lateness that the pace makes up for: at most a sixtieth of 
 _REFUSALS = frozenset({"http_429", "http_503", "http_529"})  # 529 is Anthropic's, overloaded
 _LAST = 20
 _BURST = 5  # refusals among the last 20 attempts: gateways refuse single requests at random, which no width avoids
-_PAUSE = (5, 10)  # so many refusals among so many last attempts: the account, or the server, is at its limit
+_PAUSE = (5, 10)  # so many refusals among so many last attempts, and
+_BURSTS = (
+    3  # so many bursts with nothing accepted between them: the account is at its limit, and fewer calls do not help
+)
 _MORE = 1.2  # times the answers per second that a doubled width must bring, or doubling ends
 _SLOWER = 2.0  # times the mean latency at the start, up to which the width grows further
 _ROUND = 32  # answers of a round, at least: twice as many as are in flight, since the first come at the old rate
@@ -29,7 +32,7 @@ class Window:
     def __init__(self, start: int, most: int, clock: Callable[[], float]) -> None:
         self._start, self._most, self._clock = start, most, clock
         self._limit = float(min(start, most))
-        self._in_flight = self._sent = self._reduced_at = 0
+        self._in_flight = self._sent = self._reduced_at = self._bursts = 0
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._arrivals = 0
         self._last: deque[tuple[int, bool]] = deque(maxlen=_LAST)  # attempts, and whether they were refused
@@ -77,15 +80,20 @@ class Window:
         if is_refused and burst >= min(_BURST, self.limit):
             self._limit = max(1.0, self._limit / 2)
             self._reduced_at, self._doubles = self._sent, False
+            self._bursts += 1
         elif isinstance(outcome, Answer):
+            if number > self._reduced_at:
+                self._bursts = 0
             self._count(latency_s)
             if self._limit < self._start or (self._waiting and not self._slow):
                 self._limit = min(float(self._most), self._limit + 1.0 / self._limit)
 
     def is_refusing(self) -> bool:
-        """Return whether the endpoint refuses so many attempts that none is worth sending during a pause."""
+        """Return whether most attempts are refused, also with few in flight, so that none is worth sending."""
         most, last = _PAUSE
-        return sum(refused for _, refused in [*self._last][-last:]) >= most
+        return (self._bursts >= _BURSTS or self.limit == 1) and sum(
+            refused for _, refused in [*self._last][-last:]
+        ) >= most
 
     def _count(self, latency_s: float) -> None:
         """Count an answer, and compare at the end of each round with those before."""
