@@ -68,7 +68,7 @@ class TestRetries:
         self, retry_after: str, refused: int, delayed: bool
     ) -> None:
         asked_for: list[float] = []
-        with rig([{"status": 429, "times": refused, "retry_after": retry_after}, {"say": "A"}]) as at:
+        with rig([{"status": 429, "times": refused, "retry_after": retry_after}, {"say": "A"}], retries=50) as at:
             hold = at.engine._rate_limiter.pause
 
             def record_pause(seconds: float) -> bool:
