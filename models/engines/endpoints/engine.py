@@ -206,7 +206,8 @@ class EndpointEngine:
                 if outcome.wait_s and is_for_all and self._rate_limiter.pause(outcome.wait_s):
                     text = "%s: the endpoint asks for a pause of %.0f s: %s"
                     log.warning(text, self.spec.model, outcome.wait_s, outcome.failure.message)
-                if outcome.wait_s or group:  # else it keeps its place: no more calls ask an endpoint in trouble
+                # Else it keeps its place: no more calls ask an endpoint in trouble.
+                if outcome.wait_s or group or self._window.is_overfull:
                     self._window.leave()
                     number = 0
                 await self._sleep(wait)

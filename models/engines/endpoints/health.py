@@ -75,7 +75,8 @@ class FirstCall:
         """
         if self._has_begun:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), ALONE_S)
+                async with asyncio.timeout(ALONE_S):  # Python 3.11's `wait_for` may swallow that a call is cancelled
+                    await self._ended.wait()
         self._has_begun = True
 
     def end(self, outcome: Answer | FailedAttempt | None = None, *, has_media: bool = False) -> bool:

@@ -67,6 +67,11 @@ class Window:
         self._sent += 1
         return self._sent
 
+    @property
+    def is_overfull(self) -> bool:
+        """Return whether more attempts hold a place than may be in flight now, since the window has narrowed."""
+        return self._in_flight > self.limit
+
     def leave(self) -> None:
         """End an attempt."""
         self._in_flight -= 1

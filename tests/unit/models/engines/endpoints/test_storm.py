@@ -164,6 +164,26 @@ def test_earlier_units_are_sent_first() -> None:
     assert asyncio.run(scene()) == [1, 1, 2, 3]
 
 
+@pytest.mark.parametrize("concurrency", [{}, {"concurrency": 1}])
+def test_server_that_takes_one_call_at_a_time_gets_all_of_them(concurrency: dict[str, int]) -> None:
+    busy = threading.Lock()
+
+    def script(request: EndpointRequest) -> Say | Status:
+        if not busy.acquire(blocking=False):
+            return Status(status=429)
+        try:
+            threading.Event().wait(0.01)
+            return Say(text="A")
+        finally:
+            busy.release()
+
+    with rig(script, retries=50, **concurrency) as at:
+        replies = at.ask(*many(40))
+        assert kinds(replies) == ["answer"] * 40
+        assert len({reply.call_id for reply in replies}) == 40
+        assert at.engine._window.limit <= 4
+
+
 def test_truncated_reply_is_retried() -> None:
     with rig(lambda request: Half() if request.number == 0 else Say(text="A")) as at:
         answer = at.ask_one("x")
