@@ -105,6 +105,7 @@ format: $(STAMP)
 bench: $(STAMP)
 	@$(BIN)/python -m tests.bench.group
 	@$(BIN)/python -m tests.bench.pipeline
+	@$(BIN)/python -m tests.bench.stream
 	@$(BIN)/python -m tests.bench.view
 
 # Under five minutes; fails where a stage is 1.3 times slower than the last record in docs/benchmarks.json.
