@@ -48,8 +48,8 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
     """Read, check and store a table under `data/NAME`; SourceError where it has no usable row, or no kind."""
     check_table_name(name)
     folder, file = _located(source)
-    if not file and (title := card_title(folder)):
-        columns = replace(columns, texts={"title": title, **columns.texts})
+    if not file and not columns.title and (title := card_title(folder)):
+        columns = columns.model_copy(update={"title": title})
     table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=columns)
     benchmark = replace(table_benchmark(table.definition), source=table.read)
     return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)

@@ -2,36 +2,48 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
+from posixpath import basename, splitext
 from string import ascii_uppercase
 from typing import Any, Final
 
 from models.image_formats import detect_format
 from pipelines.benchmarks.readers.short_answers import spelled
+from pipelines.benchmarks.records import Source
 from pipelines.benchmarks.table.columns import option_families
 from pipelines.benchmarks.table.columns_file import ColumnsFile
 from pipelines.benchmarks.table.files import FileRow
 from pipelines.benchmarks.table.lists import listed
 from pipelines.benchmarks.table.media import PICTURE_ENDINGS, VIDEO_ENDINGS, is_base64, is_empty
+from pipelines.benchmarks.table.templates import sources
 from pipelines.errors import SourceError
 from pipelines.media.video_containers import container_name
 
 _ROWS: Final = 200  # that are looked at
 _ENDINGS: Final = (*PICTURE_ENDINGS, *VIDEO_ENDINGS)
+_OPTION_NAME = re.compile("option|choice|candidate")
 _MARK = re.compile(r"<(?:image|video)(?: ?\d+)?>", re.IGNORECASE)
 
 
 def check_left_over(
-    rows: Iterable[FileRow], roles: Mapping[str, tuple[str, ...]], given: ColumnsFile, where: str
+    rows: Iterable[FileRow],
+    roles: Mapping[str, tuple[str, ...]],
+    given: ColumnsFile,
+    where: str,
+    *,
+    stems: Collection[str] = (),
+    asks_boxes: bool = False,
 ) -> None:
-    """Raise SourceError for a column with media or options that is not taken, or for a mark of a picture without one.
+    """Raise SourceError for a column with media, options or boxes that is not taken, or for a mark without a picture.
 
-    A column counts where at least half of its cells in the first rows do. `given` says which may.
+    A column counts where at least half of its cells in the first rows do. `given` says which may; `stems` are the names
+    of the pictures and clips of the source.
     """
     needs_media = "media" not in roles and not given.media_optional
-    taken = {column for names in roles.values() for column in names}
-    filled, media, options = Counter[str](), Counter[str](), Counter[str]()
+    named = [*(name for names in (*roles.values(), *given.references.values()) for name in names), *given.prompt_names]
+    taken = {*named, *(column for name in named for column in sources(name))}
+    filled, media, options, boxes = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     asked, families = 0, Counter[tuple[str, ...]]()
     for place, row in islice(((at, row) for at, row in rows if not isinstance(row, ValueError)), _ROWS):
         if needs_media and (mark := _mark(row, roles)):
@@ -39,20 +51,25 @@ def check_left_over(
                 f"{where}, {place}: the question holds {mark} and no column is taken as media; say in a columns file "
                 "which is (`media: COLUMN`), or that none is (`media_optional: true`, --columns FILE.yaml)"
             )
-        answer = row.get(roles["answer"][0])
+        answer = row.get(roles["answer"][0]) if "answer" in roles else None
         for column in row:
             if column in taken or column in given.ignore or is_empty(row[column]):
                 continue
             filled[column] += 1
-            media[column] += _is_medium(row[column])
-            options[column] += "options" not in roles and _are_options(row[column], answer)
+            media[column] += _is_medium(row[column]) or str(row[column]) in stems
+            options[column] += "options" not in roles and _are_options(row[column], answer, column)
+            boxes[column] += not asks_boxes and "box" in column.casefold() and _is_box(row[column])
         asked += 1
         if "options" not in roles:
             free = [column for column in row if column not in taken and column not in given.ignore]
             families.update(
                 names for names in option_families(free) if _names_one(answer, [row[name] for name in names])
             )
-    for counts, role, words in ((media, "media", "pictures or clips"), (options, "options", "options")):
+    for counts, role, words in (
+        (media, "media", "pictures or clips"),
+        (options, "options", "options"),
+        (boxes, "kind: box`, `answer", "boxes"),
+    ):
         if column := next((name for name, count in counts.items() if count and 2 * count >= filled[name]), ""):
             raise SourceError(
                 f"{where}: column {column!r} holds {words} and is not taken; say in a columns file what it is "
@@ -97,12 +114,28 @@ def _listed(text: str) -> Any:
         return None
 
 
-def _are_options(cell: Any, answer: Any) -> bool:
-    """Return whether a cell is a list of texts with the answer among them."""
+def media_stems(source: Source) -> frozenset[str]:
+    """Return the names, without endings, of the pictures and clips up to three folders deep."""
+    paths = (path for pattern in ("*", "*/*", "*/*/*") for path in source.glob(pattern))
+    return frozenset(splitext(basename(path))[0] for path in paths if path.lower().endswith(_ENDINGS))
+
+
+def _is_box(cell: Any) -> bool:
     values = _listed(cell) if isinstance(cell, str) else cell
+    return isinstance(values, list) and len(values) == 4 and all(isinstance(value, int | float) for value in values)
+
+
+def _are_options(cell: Any, answer: Any, column: str) -> bool:
+    """Return whether a cell holds texts, one of which the answer is, or names by letter or index if it says options."""
+    values = _listed(cell) if isinstance(cell, str) else cell
+    if isinstance(values, dict):
+        is_lettered = {key.strip().upper() for key in values} <= {*ascii_uppercase}
+        values = [value for value in values.values() if not is_empty(value)] if is_lettered else None
     if not isinstance(values, list) or len(values) < 2 or not all(isinstance(value, str) for value in values):
         return False
-    return isinstance(answer, str) and spelled(answer) in {spelled(value) for value in values}
+    if isinstance(answer, str) and spelled(answer) in {spelled(value) for value in values}:
+        return True
+    return bool(_OPTION_NAME.search(column.casefold()) or isinstance(cell, dict)) and _names_one(answer, values)
 
 
 def _names_one(answer: Any, cells: Sequence[Any]) -> bool:
