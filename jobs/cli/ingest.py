@@ -23,13 +23,15 @@ from pipelines.flags import Argument, Flag
 
 @listed("Set up", "ingest maia MAIA_FOLDER --data data")
 def ingest(
-    benchmark: Annotated[str, Argument("The benchmark of the source; or table, for your own questions.")],
+    benchmark: Annotated[
+        str, Argument("The benchmark of the source (`list benchmarks`); or table, for your own questions.")
+    ],
     data: Annotated[str, Flag("Location of the ingested data: a folder or s3://bucket/key.", "Data", kind="location")],
     source: Annotated[
         str | None,
         Argument(
-            "The benchmark as distributed: a folder or s3://bucket/key. For table also a file or "
-            "hf://datasets/OWNER/NAME.",
+            "The benchmark as distributed: a folder or s3://bucket/key. For table and the gallery also a file or "
+            "hf://OWNER/NAME@REVISION.",
             kind="location",
         ),
     ] = None,
@@ -46,14 +48,19 @@ def ingest(
     json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
+    from pipelines.benchmarks.gallery import gallery_names
+    from pipelines.ingest.table import ingest_gallery
     from pipelines.storage.store import Store
 
     source = _checked_source(benchmark, source, name, data)
+    is_gallery = benchmark in gallery_names()
     if benchmark == "table":
         refuse({"column-map": column_map}, "a table takes --columns FILE.yaml, which may say more")
     else:
         table_options = {"as": name, "kind": kind, "columns": columns, "split": split}
         refuse(table_options, f"only of `ingest table`; {benchmark} has a form of its own")
+    if is_gallery:
+        refuse({"column-map": column_map}, f"{benchmark} is a table with a definition of its own")
     with Progress(quiet=json) as progress:
         progress.phase(f"ingest {name or benchmark}", 0)
 
@@ -62,6 +69,8 @@ def ingest(
 
         if benchmark == "table":
             result = _read_table(source, Store(data), name, kind, split, columns, advance)
+        elif is_gallery:
+            result = ingest_gallery(source, Store(data), name=benchmark, progress=advance)
         else:
             result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
     manifest = result.manifest
@@ -84,9 +93,11 @@ def ingest(
 def _checked_source(benchmark: str, source: str | None, name: str | None, data: str) -> str:
     """Return the source; UsageError if there is none, or if a table stands in the place of a benchmark."""
     from pipelines.benchmarks import benchmark_names, unknown_name
+    from pipelines.benchmarks.gallery import gallery_names
     from pipelines.benchmarks.table.files import ENDINGS
 
-    if benchmark in ("table", *benchmark_names()):
+    names = [*benchmark_names(), *gallery_names()]
+    if benchmark in ("table", *names):
         if source is None:
             flags = f"--as {name or 'NAME'} --data {data}" if benchmark == "table" else f"--data {data}"
             example = f"vlmsweep ingest {benchmark} SOURCE {flags}"
@@ -97,7 +108,7 @@ def _checked_source(benchmark: str, source: str | None, name: str | None, data: 
     hint = f"your own questions? `vlmsweep ingest table {table} --as {own_name} --data {data}`"
     if table.lower().endswith(ENDINGS):
         raise UsageError(f"{benchmark!r} is no benchmark; {hint}")
-    raise UsageError(f"{unknown_name('benchmark', benchmark, benchmark_names())}; {hint}".replace("?; ", "? "))
+    raise UsageError(f"{unknown_name('benchmark', benchmark, names)}; {hint}".replace("?; ", "? "))
 
 
 def _read_benchmark(

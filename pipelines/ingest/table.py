@@ -3,10 +3,13 @@
 A table of the Hugging Face hub is `hf://datasets/OWNER/NAME@REVISION`, or its cache as it lies on disk.
 """
 
+import os
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +17,12 @@ import yaml
 
 from models.guards.regular_files import read_regular
 from pipelines.benchmarks import code_benchmarks, table_benchmark
+from pipelines.benchmarks.gallery import gallery_definition
+from pipelines.benchmarks.table.columns import described
 from pipelines.benchmarks.table.columns_file import ColumnsFile
-from pipelines.benchmarks.table.files import ENDINGS, find_files
-from pipelines.benchmarks.table.survey import survey
-from pipelines.errors import SourceError, StoreError, UsageError
+from pipelines.benchmarks.table.files import ENDINGS, TableFiles, find_files
+from pipelines.benchmarks.table.survey import TableSource, survey
+from pipelines.errors import LayoutError, SourceError, StoreError, UsageError
 from pipelines.ingest.ingest import IngestResult, ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.backend import is_remote
@@ -55,6 +60,79 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
     return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
 
 
+def ingest_gallery(
+    source: str, data: Store, *, name: str, progress: Callable[[int], None] = lambda _: None
+) -> IngestResult:
+    """Read a benchmark of the gallery as distributed; SourceError for data of another one."""
+    definition = gallery_definition(name)
+    if source.startswith(PREFIX):
+        source = str(download(source, _patterns(definition)))
+    elif not is_remote(source):
+        source = str(snapshot_of_cache(Path(source).expanduser()))
+    table: TableSource | None = None
+    for given in definition.variants or (definition,):
+        found = next(filter(None, (_matching(source, pattern) for pattern in given.files)), None)
+        if found is None:
+            continue
+        folder, paths = found
+        try:
+            table = survey(folder, TableFiles(tuple(paths)), name=name, kind="", split="", given=given)
+            break
+        except LayoutError:
+            if given is (definition.variants or (definition,))[-1]:
+                raise
+    if table is None:  # another layout, whose missing columns say so
+        folder, file = _located(source)
+        given = (definition.variants or (definition,))[-1]
+        table = survey(folder, find_files(folder, file, ""), name=name, kind="", split="", given=given)
+    elif others := _other_tables(folder, paths, source):
+        table = replace(table, warnings=(*table.warnings, f"{', '.join(paths[:3])} read; left alone: {others}"))
+    benchmark = replace(table_benchmark(table.definition), source=table.read)
+    return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
+
+
+def _matching(source: str, pattern: str) -> tuple[Folder, list[str]] | None:
+    """Return the folder of a repository and its files of a pattern; None if the source has none.
+
+    The source is the folder, or a file or folder in it that the pattern, or its first parts, matches.
+    """
+    path = source if is_remote(source) else os.path.abspath(source)  # noqa: PTH100 - links stay as they are
+    names, parts = path.rstrip("/").split("/"), pattern.split("/")
+    is_file = source.lower().endswith(ENDINGS) and (is_remote(source) or not Path(path).is_dir())
+    if not is_file and (paths := Folder(path).glob(pattern)):
+        return Folder(path), paths
+    for count in range(len(parts), 0, -1):
+        if (count == len(parts)) != is_file or not all(map(fnmatchcase, names[-count:], parts[:count])):
+            continue
+        root = Folder("/".join(names[:-count]), "/".join(names[-count:]))
+        rest = "/".join((*map(escape, names[-count:]), *parts[count:]))
+        if paths := root.glob(rest):
+            return root, paths
+    if is_file:
+        return (Folder("/".join(names[:-1]), names[-1]), names[-1:]) if fnmatchcase(names[-1], parts[-1]) else None
+    alone = [Folder(path).glob("/".join(parts[start:])) for start in range(1, len(parts))]
+    return next(((Folder(path), paths) for paths in alone if paths), None)
+
+
+def _other_tables(folder: Folder, paths: Sequence[str], source: str) -> str:
+    """Return the tables of a repository that are not read, for a line; '' for none, or if the source is a file."""
+    if source.lower().endswith(ENDINGS):
+        return ""
+    found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.lower().endswith(ENDINGS)]
+    return described([path for path in found if path not in paths], 8) if {*found} - {*paths} else ""
+
+
+def _patterns(definition: ColumnsFile) -> list[str] | None:
+    """Return which files of a repository are fetched; None for all, if media lie beside the tables."""
+    variants = definition.variants or (definition,)
+    joined = [definition.join.files] if definition.join else []
+    patterns = [pattern for given in variants for pattern in given.files]
+    beside = any("{" in column for given in variants for column in given.columns.get("media", ()))
+    if beside or definition.roots or not all(pattern.endswith(".parquet") for pattern in patterns):
+        return None
+    return [*patterns, *joined, _CARD]
+
+
 def _located(source: str) -> tuple[Folder, str]:
     """Return the folder of a source, and the file in it where it is one."""
     if source.startswith(PREFIX):
@@ -79,10 +157,10 @@ PREFIX: Final = "hf://"
 _CARD: Final = "README.md"
 _FRONT_MATTER: Final = re.compile(r"---\s*\n(.*?)\n---\s*(\n|$)", re.DOTALL)
 _MAX_TITLE: Final = 200
-_ADDRESS = re.compile(r"hf://datasets/(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
+_ADDRESS = re.compile(r"hf://(?:datasets/)?(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
 
 
-def download(address: str) -> Path:
+def download(address: str, patterns: Sequence[str] | None = None) -> Path:
     """Return the folder of a data set of the hub, fetched to its cache; StoreError where it cannot be had."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
@@ -91,7 +169,9 @@ def download(address: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        folder = snapshot_download(match["name"], repo_type="dataset", revision=match["revision"])
+        folder = snapshot_download(
+            match["name"], repo_type="dataset", revision=match["revision"], allow_patterns=patterns
+        )
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         problem = str(error).strip().partition("\n")[0][:200]
         raise StoreError(

@@ -47,6 +47,7 @@ ACCEPTED: Final = 0.5  # of a judge's scale, from which an answer counts as acce
 FRAMES: Final = 32  # of a clip; the model's own limit may be lower
 _NO_MEDIA: Final = "no_media"
 _NO_SUBTITLES: Final = "no_subtitles"
+_LOGIC = re.compile(r"\s*<(AND|OR)>\s*")  # between the parts of an answer, which a judge reads apart
 _MARK = re.compile(r"<(?:image|video) ?(\d{1,3})>", re.IGNORECASE)
 
 
@@ -97,6 +98,7 @@ class _Table:
 
     def _text(self, query: PromptInput, template: str, options: Sequence[str]) -> str:
         data = query.sample.data
+        question: str = data.get("question", "")
         hint, subtitles = data.get("hint", ""), data.get("subtitles", "")
         has_letters = bool(self._definition.letters)
         lines = "" if has_letters else "\n".join(map("{}. {}".format, ascii_uppercase, options))
@@ -105,7 +107,8 @@ class _Table:
             template = f"{SUBTITLES_TEXT}\n{template}"
         values = {
             **data.get("fields", {}),
-            "question": data.get("question", ""),
+            "question": question,
+            "Question": question[:1].upper() + question[1:],
             "options": lines,
             "hint": f"{hint}\n" if hint else "",
             "labels": ", ".join(self._definition.labels),
@@ -165,7 +168,7 @@ class _Table:
         if not (row.output or "").strip():
             return False
         data, own = row.sample.data, self._definition.judge_prompt
-        answers = "; ".join(data["answers"])
+        answers = _LOGIC.sub(r" <\1> ", "; ".join(data["answers"])).strip()
         values = {
             **data.get("fields", {}),
             "question": data.get("question", ""),
@@ -231,7 +234,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         judge=judge if "open" in definition.kinds else None,
         expected=parts.expected,
         options=parts.options,
-        permuted=_permuted if definition.kinds == ("choice",) and not definition.letters else None,
+        permuted=_permuted if definition.kinds == ("choice",) and CIRCULAR in settings(definition) else None,
         people=lambda: people(definition),
         metrics=lambda scores, samples: reporter(definition).reduce(scores, samples),
         measures=lambda scores, samples: paired_measures(scores, samples, definition),

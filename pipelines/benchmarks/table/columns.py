@@ -39,6 +39,8 @@ def find_columns(
         if role in roles or role in unmapped:
             continue
         candidates = [column for name in usual for column in by_form.get(name, ()) if column not in taken]
+        if role == "id":
+            candidates = candidates or [column for column in columns if column == "@key"]
         if len(candidates) > 1:
             raise SourceError(
                 f"{where}: {len(candidates)} columns may be the {role}: {', '.join(candidates)}; name the right one "
@@ -114,9 +116,9 @@ def option_families(columns: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-def described(columns: Sequence[str]) -> str:
+def described(columns: Sequence[str], most: int = 40) -> str:
     """Return columns for a message."""
-    return ", ".join(columns[:40]) + (f" and {len(columns) - 40} more" if len(columns) > 40 else "") or "none"
+    return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "") or "none"
 
 
 def may_have_several(role: str) -> bool:

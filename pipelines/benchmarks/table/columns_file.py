@@ -1,6 +1,6 @@
 """The definition of a table in YAML (`--columns`, and the gallery): which columns are what, and how rows are scored."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -15,11 +15,13 @@ from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.scorers import SCORER_NAMES
 from pipelines.benchmarks.table.columns import MAPPED, SYNONYMS, USUAL, may_have_several
 from pipelines.benchmarks.table.kinds import DEFAULT
-from pipelines.benchmarks.table.templates import column_names, is_derived
+from pipelines.benchmarks.table.templates import column_names, is_derived, sources
 from pipelines.errors import SourceError
 
 _MAX_TOKENS: Final = 32_768
 SCALES: Final = ("yes-no", "0-1", "0-10")
+MAY_BE_ABSENT: Final = ("hint", "start", "end", "subtitles", "precision", "size")
+"""Our names whose columns only some files of a gallery's benchmark have."""
 ANY: Final = "*"  # in `values`: every other value
 _ROW_NUMBER: Final = "@number"
 _TYPES: Final = {
@@ -73,6 +75,11 @@ class By(_Part):
     column: Text
     values: dict[Text, Text] = {}
     split: Text | None = None
+
+
+def _with_on(value: Any) -> Any:
+    """Return a mapping in which the key `on`, which YAML reads as true, is text."""
+    return {"on" if key is True else key: each for key, each in value.items()} if isinstance(value, dict) else value
 
 
 class Join(_Part):
@@ -133,8 +140,9 @@ class ColumnsFile(_Part):
     box: Literal["xywh", "xyxy"] = "xyxy"
     contains_exact: dict[Text, Texts] = {}
     extract: Literal["", "braces"] = ""  # what of a reply is scored
-    join: Join | None = None
+    join: Annotated[Join | None, BeforeValidator(_with_on)] = None
     explode: Text = ""
+    first_index: Annotated[int, Field(strict=True, ge=0, le=1)] | None = None  # of answers that are indices of options
     media_of: Text = ""
     roots: Texts | dict[Text, Text] = ()
     after: Text = ""
@@ -173,6 +181,12 @@ class ColumnsFile(_Part):
         if isinstance(self.prompt, dict):
             yield from self.prompt
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds that are named, in the order of all kinds."""
+        named = {*self.kind.values.values()} if isinstance(self.kind, ByValue) else {self.kind}
+        return tuple(kind for kind in KINDS if kind in named)
+
     def scorer_of(self, kind: str) -> str | None:
         """Return the scorer of a kind; None without one."""
         return self.scorer if isinstance(self.scorer, str) else self.scorer.get(kind)  # type: ignore[call-overload]
@@ -187,6 +201,15 @@ class ColumnsFile(_Part):
             keys[name] = (mapped.column,) if isinstance(mapped, ByValue) else ()
         keys["explode"] = (self.explode,) if self.explode else ()
         return {key: columns for key, columns in keys.items() if columns}
+
+    def without_absent(self, columns: Collection[str]) -> Self:
+        """Return a definition of the gallery without columns that only some of its files have, and these lack."""
+        present = {
+            role: names
+            for role, names in self.columns.items()
+            if role not in MAY_BE_ABSENT or all(part in columns for name in names for part in sources(name))
+        }
+        return self.model_copy(update={"columns": present}) if self.layout else self
 
     @property
     def prompt_names(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pipelines.errors import SourceError
 
 DEFAULT, NO_IMAGE, CIRCULAR = "default", "no-image", "circular"
 SUBTITLES: Final = "subtitles"
-PLACEHOLDERS: Final = ("question", "options", "hint", "labels", SUBTITLES)
+PLACEHOLDERS: Final = ("question", "Question", "options", "hint", "labels", SUBTITLES)
 OFFICIAL: Final = "official_score"
 JUDGE_PROMPT: Final = "table-judge-v1"
 
@@ -109,7 +109,7 @@ def check_prompt(text: str, needed: Sequence[str], columns: Sequence[str], where
                 "and the columns of the source"
             )
     for name in needed:
-        if name not in given:
+        if name not in given and name.capitalize() not in given:
             raise SourceError(f"{where}: the text lacks {{{name}}}, so that no model would see it; there are {names}")
 
 
@@ -133,7 +133,9 @@ def gold_letter(data: Mapping[str, Any], variant: str) -> str:
 
 def settings(definition: TableDefinition, kind: Kind | None = None) -> tuple[str, ...]:
     """Return the settings of a table's task."""
-    turns = (kind or definition.kind) == "choice" and not definition.letters
+    kind = kind or definition.kind
+    own = definition.prompt or definition.prompts.get(kind)
+    turns = kind == "choice" and not definition.letters and (not own or "{options" in own)
     return (
         DEFAULT,
         *((NO_IMAGE,) if definition.has_media else ()),

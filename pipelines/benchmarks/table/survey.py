@@ -29,9 +29,9 @@ from pipelines.benchmarks.table.rows import (
     yes_or_no,
 )
 from pipelines.benchmarks.table.shape import TableRows
-from pipelines.benchmarks.table.templates import as_text, sources
+from pipelines.benchmarks.table.templates import as_text, is_derived, sources
 from pipelines.clean_text import counted
-from pipelines.errors import SourceError
+from pipelines.errors import LayoutError, SourceError
 
 MAX_LABELS: Final = 100
 _MOSTLY: Final = 0.9  # of digits that are the text of an option: the others are wrong
@@ -140,6 +140,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     where = f"{source.uri}/{files.paths[0]}"
     table = TableRows(source, files, given)
     columns = _columns(table)
+    given = given.without_absent(columns)
+    table = TableRows(source, files, given)
     _check_references(given, columns, where, name)
     warnings = [remark for path in files.paths for remark in remarks(source, path)]
     if talk := conversations_of(columns, given, where):
@@ -171,7 +173,8 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
     if len(labels) > MAX_LABELS:
         raise SourceError(f"{where}: more than {MAX_LABELS} different labels; that is no closed set: --kind text")
     prompts = given.prompt.values if isinstance(given.prompt, ByValue) else given.prompt
-    first_index, index_warnings = _first_index(answers) if "choice" in kinds else (0, [])
+    is_counted = "choice" in kinds and given.first_index is None
+    first_index, index_warnings = _first_index(answers) if is_counted else (given.first_index or 0, [])
     warnings += index_warnings
     is_wrong = len(answers.equal_options) > _MAX_EQUAL * answers.rows
     if "choice" in kinds and is_wrong and not given.reject_equal_options:
@@ -241,12 +244,12 @@ def _check_references(given: ColumnsFile, columns: Sequence[str], where: str, na
         for key, references in given.references.items()
         for reference in references
         for part in sources(reference)
-        if part.casefold() not in forms and not ("." in part and part.partition(".")[0].casefold() in forms)
+        if part.casefold() not in forms and not (is_derived(part) and part.partition(".")[0].casefold() in forms)
     }
     if not missing or (not given.layout and all(part in given.columns.get(key, ()) for part, key in missing.items())):
         return  # a column of the user's own is looked for by its form too
     if given.layout:
-        raise SourceError(
+        raise LayoutError(
             f"{where}: not the data of {name}: no column {', '.join(missing)}; it has the columns "
             f"{described(columns)}. {name} is read as distributed: {given.layout}"
         )
@@ -329,7 +332,7 @@ def _kinds(
 ) -> tuple[Kind, ...]:
     """Return the kinds of a table's rows: as given, else the one that its answers have."""
     if not flag and isinstance(given.kind, ByValue):
-        return tuple(kind for kind in KINDS if kind in given.kind.values.values())
+        return given.kinds
     if flag or given.kind:
         return tuple(kind for kind in KINDS if kind == (flag or given.kind))
     if "options" in roles or given.letters:
@@ -392,7 +395,7 @@ def _check_roles(
     texts = prompt if isinstance(prompt, dict) else {"": prompt} if prompt else {}
     for key, text in texts.items():
         named = [kind for kind in kinds if kind == key] or [*kinds]
-        shows_options = named == ["choice"] and not given.letters
+        shows_options = named == ["choice"] and not given.letters and not given.layout
         needed = [*(["question"] if "question" in roles else []), *(["options"] if shows_options else [])]
         check_prompt(text, needed, columns, "columns file: prompt")
     if given.judge_prompt:

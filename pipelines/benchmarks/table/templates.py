@@ -47,7 +47,11 @@ def is_derived(name: str) -> bool:
 def sources(name: str) -> list[str]:
     """Return the columns of a source that a name is made of."""
     parts = column_names(name) if "{" in name else [name]
-    return [column for part in parts if not part.startswith("@") for column in {part, part.partition(".")[0]}]
+    return [column for part in parts if not part.startswith("@") for column in _paths(part)]
+
+
+def _paths(name: str) -> set[str]:
+    return {name, name.partition(".")[0]}
 
 
 def filled(text: str, value: Callable[[str], str | None]) -> str:

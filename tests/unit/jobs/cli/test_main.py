@@ -37,7 +37,7 @@ COMMANDS = {
     "power": {"difference", "metric", "models"},
     "items": {"to", "benchmarks"},
     "leaderboard": {"to", "benchmarks", "allow-mixed", "eee"},
-    "list": {"models-file", "check", "wide"},
+    "list": {"models-file", "data", "check", "wide"},
     "nightly": RUN
     | {"dry-run", "history", "summary", "gpu-hour-usd", "budget-usd", "budget-hours", "refresh-days", "policy"}
     | {"baseline", "text-models"},
