@@ -85,7 +85,7 @@ def ingest_gallery(
         folder, file = _located(source)
         given = (definition.variants or (definition,))[-1]
         table = survey(folder, find_files(folder, file, ""), name=name, kind="", split="", given=given)
-    elif others := _other_tables(folder, paths, source):
+    elif others := _other_tables(folder, paths, source, given):
         table = replace(table, warnings=(*table.warnings, f"{', '.join(paths[:3])} read; left alone: {others}"))
     benchmark = replace(table_benchmark(table.definition), source=table.read)
     return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
@@ -114,12 +114,19 @@ def _matching(source: str, pattern: str) -> tuple[Folder, list[str]] | None:
     return next(((Folder(path), paths) for paths in alone if paths), None)
 
 
-def _other_tables(folder: Folder, paths: Sequence[str], source: str) -> str:
+def _other_tables(folder: Folder, paths: Sequence[str], source: str, given: ColumnsFile) -> str:
     """Return the tables of a repository that are not read, for a line; '' for none, or if the source is a file."""
     if source.lower().endswith(ENDINGS):
         return ""
-    found = [path for pattern in ("*", "*/*") for path in folder.glob(pattern) if path.lower().endswith(ENDINGS)]
-    return described([path for path in found if path not in paths], 8) if {*found} - {*paths} else ""
+    joined = folder.glob(given.join.files) if given.join else []
+    words = {column.partition("/")[0] for column in given.columns.get("subtitles", ())}
+    found = [
+        path
+        for pattern in ("*", "*/*")
+        for path in folder.glob(pattern)
+        if path.lower().endswith(ENDINGS) and path not in (*paths, *joined) and path.partition("/")[0] not in words
+    ]
+    return described(found, 8) if found else ""
 
 
 def _patterns(definition: ColumnsFile) -> list[str] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +45,7 @@ def picture(number: int) -> bytes:
 def _cell(value: Any) -> Any:
     if isinstance(value, list):
         return [_cell(each) for each in value]
-    if not isinstance(value, str) or not value.startswith("$"):
+    if not isinstance(value, str) or not re.fullmatch(r"\$(\w+ )?\d+", value):
         return value
     form, _, number = value[1:].rpartition(" ")
     content = picture(int(number))
@@ -64,7 +65,8 @@ def write_layout(name: str, folder: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, str):
             if content == "$clip":
-                write_clip(target)
+                write_clip(target.with_suffix(".mp4"), frames=12)
+                target.with_suffix(".mp4").rename(target)
             else:
                 target.write_bytes(picture(int(content[1:])) if content.startswith("$") else content.encode())
             continue

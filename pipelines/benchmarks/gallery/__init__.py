@@ -16,8 +16,8 @@ from pipelines.benchmarks.table.columns_file import ColumnsFile, parse_columns
 @cache
 def _entries() -> dict[str, Traversable]:
     folders = (folder for folder in files(__package__).iterdir() if folder.is_dir())
-    found = {entry.name: entry for folder in folders for entry in folder.iterdir() if entry.name.endswith(".yaml")}
-    return {name.removesuffix(".yaml"): found[name] for name in sorted(found)}
+    entries = (entry for folder in folders for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return dict(sorted((entry.name.removesuffix(".yaml"), entry) for entry in entries))
 
 
 def gallery_names() -> list[str]:

@@ -105,6 +105,18 @@ def _reading(answer: str | None, rule: str, values: Mapping[str, float]) -> Read
     )
 
 
+def expected_place(definition: TableDefinition, row: Row) -> str:
+    """Return the right box of a row as a reply should give it, or the point in its middle."""
+    gold = gold_of(definition, row)
+    left, top, right, bottom = gold.box or (0.0, 0.0, 0.0, 0.0)
+    scale = {"0-1": 1.0, "0-1000": 1000.0}
+    if row_kind(definition, row.sample) == "point":
+        width, height = gold.size
+        return f"[{(left + right) / 2 / width:.4g}, {(top + bottom) / 2 / height:.4g}]"
+    width, height = (side / scale[gold.coordinates] for side in gold.size) if gold.coordinates in scale else (1.0, 1.0)
+    return f"[{left / width:.4g}, {top / height:.4g}, {right / width:.4g}, {bottom / height:.4g}]"
+
+
 def _choice(definition: TableDefinition, row: Row) -> Reading:
     data = row.sample.data
     if definition.letters:

@@ -20,7 +20,7 @@ from pipelines.benchmarks.records import (
     Source,
 )
 from pipelines.benchmarks.scorers import JUDGE
-from pipelines.benchmarks.table.answers import judged_score, read_answer
+from pipelines.benchmarks.table.answers import expected_place, judged_score, read_answer
 from pipelines.benchmarks.table.kinds import (
     CIRCULAR,
     CORPUS_METRICS,
@@ -149,8 +149,10 @@ class _Table:
 
     def expected(self, row: Row) -> Sequence[str]:
         """Return the right answers of a row: of a choice the letter under which it stood."""
-        data = row.sample.data
-        if row_kind(self._definition, row.sample) != "choice":
+        data, kind = row.sample.data, row_kind(self._definition, row.sample)
+        if kind in ("box", "point"):
+            return (expected_place(self._definition, row),)
+        if kind != "choice":
             return tuple(data["answers"])
         return (gold_letter(data, row.variant),)
 

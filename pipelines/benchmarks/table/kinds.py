@@ -17,6 +17,7 @@ from pipelines.errors import SourceError
 DEFAULT, NO_IMAGE, CIRCULAR = "default", "no-image", "circular"
 SUBTITLES: Final = "subtitles"
 PLACEHOLDERS: Final = ("question", "Question", "options", "hint", "labels", SUBTITLES)
+JUDGED: Final = ("reply", "answer", "answers")  # placeholders of a judge's prompt besides `question` and columns
 OFFICIAL: Final = "official_score"
 JUDGE_PROMPT: Final = "table-judge-v1"
 

@@ -334,6 +334,8 @@ def equal_options(options: Sequence[str]) -> str | None:
     """Describe the first two options that are the same text; None if all differ."""
     letters: dict[str, str] = {}
     for letter, option in zip(ascii_uppercase, options, strict=False):
+        if _BARE_MARK.search(option):
+            continue  # each mark is another picture
         first = letters.setdefault(collapsed(unicodedata.normalize("NFKC", option)), letter)
         if first != letter:
             return f"options {first} and {letter} are equal ({option[:40]!r}): both letters would be right"

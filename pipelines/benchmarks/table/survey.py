@@ -16,7 +16,14 @@ from pipelines.benchmarks.table.columns import described, find_columns
 from pipelines.benchmarks.table.columns_file import ByValue, ColumnsFile
 from pipelines.benchmarks.table.conversations import Conversations, conversations_of
 from pipelines.benchmarks.table.files import TableFiles, remarks
-from pipelines.benchmarks.table.kinds import KIND_FACTS, PLACEHOLDERS, check_headline, check_prompt, without_letters
+from pipelines.benchmarks.table.kinds import (
+    JUDGED,
+    KIND_FACTS,
+    PLACEHOLDERS,
+    check_headline,
+    check_prompt,
+    without_letters,
+)
 from pipelines.benchmarks.table.left_over import check_left_over, media_stems
 from pipelines.benchmarks.table.media import is_empty
 from pipelines.benchmarks.table.rows import (
@@ -393,13 +400,12 @@ def _check_roles(
         )
     prompt = given.prompt.values if isinstance(given.prompt, ByValue) else given.prompt
     texts = prompt if isinstance(prompt, dict) else {"": prompt} if prompt else {}
+    shown = [name for name in columns if name not in roles.get("answer", ()) or name in roles.get("question", ())]
     for key, text in texts.items():
         named = [kind for kind in kinds if kind == key] or [*kinds]
         shows_options = named == ["choice"] and not given.letters and not given.layout
         needed = [*(["question"] if "question" in roles else []), *(["options"] if shows_options else [])]
-        check_prompt(text, needed, columns, "columns file: prompt")
+        check_prompt(text, needed, shown, "columns file: prompt")
     if given.judge_prompt:
-        check_prompt(
-            given.judge_prompt, ["reply"], (*columns, "reply", "answer", "answers"), "columns file: judge_prompt"
-        )
-    return tuple(name for name in given.prompt_names if name in columns and name not in PLACEHOLDERS)
+        check_prompt(given.judge_prompt, ["reply"], (*columns, *JUDGED), "columns file: judge_prompt")
+    return tuple(name for name in given.prompt_names if name in columns and name not in (*PLACEHOLDERS, *JUDGED))
