@@ -6,18 +6,16 @@ other harnesses.
 
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 
-import yaml
-
+from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.benchmarks.table.columns_file import ColumnsFile, parse_columns
 
 
 @cache
-def _entries() -> dict[str, Traversable]:
+def _entries() -> dict[str, str]:
     folders = (folder for folder in files(__package__).iterdir() if folder.is_dir())
-    entries = (entry for folder in folders for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    return dict(sorted((entry.name.removesuffix(".yaml"), entry) for entry in entries))
+    paths = ((entry.name, folder.name) for folder in folders for entry in folder.iterdir())
+    return dict(sorted((name[:-5], f"{folder}/{name}") for name, folder in paths if name.endswith(".yaml")))
 
 
 def gallery_names() -> list[str]:
@@ -28,5 +26,5 @@ def gallery_names() -> list[str]:
 @cache
 def gallery_definition(name: str) -> ColumnsFile:
     """Return the definition of a benchmark of the gallery; KeyError for another name."""
-    entry = _entries()[name]
-    return parse_columns(yaml.safe_load(entry.read_text("utf-8")), f"gallery/{entry.name}")
+    path = _entries()[name]
+    return parse_columns(load_yaml(__package__, path), f"gallery/{path}")

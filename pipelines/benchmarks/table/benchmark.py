@@ -211,7 +211,8 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
     judged = ("judged_accuracy", *((OFFICIAL,) if definition.scorers.get("open") == JUDGE else ()))
     judge = Judge(ask=parts.ask_judge, read=parts.read_verdict, tasks=("open",), metrics=judged)
     optional = (NO_IMAGE, CIRCULAR, SUBTITLES)
-    every = dict.fromkeys((*((OFFICIAL,) if scored else ()), facts.headline, *facts.secondary))
+    official = (OFFICIAL, *((f"{OFFICIAL}_macro",) if definition.macro_over else ())) if scored else ()
+    every = dict.fromkeys((*official, facts.headline, *facts.secondary))
     paired_measures = lazy(__package__, "metrics.paired_measures")
     reporter, people = lazy(__package__, "reporter.TableReporter"), lazy(__package__, "people.human_baseline")
     return BenchmarkDefinition(

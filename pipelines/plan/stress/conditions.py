@@ -120,7 +120,7 @@ class Condition:
 
     def _with_changed_media(self, step: Step, refs: Mapping[str, MediaRef]) -> Step:
         def changed(part: Part) -> Part:
-            ref = refs.get(part.source) if isinstance(part, Media) else None
+            ref = refs.get(part.file) if isinstance(part, Media) else None
             if not isinstance(part, Media) or ref is None:
                 return part
             is_shown_whole = part.kind == "image" or ref.frames <= part.frames
