@@ -94,7 +94,7 @@ def _gallery_rows(known: Collection[str]) -> list[list[str]]:
 
     definitions = {name: gallery_definition(name) for name in gallery_names() if name not in known}
     return [
-        [name, each.title, ", ".join(each.kinds), OFFICIAL, f"gallery: {each.citation}"]
+        [name, each.title, ", ".join(each.kinds), OFFICIAL, f"gallery: {each.citation} ({each.licence})"]
         for name, each in definitions.items()
     ]
 

@@ -60,7 +60,7 @@ def _as_jpeg(frame: np.ndarray, quality: int) -> np.ndarray:
 
 def _changes(request: dict[str, Any]) -> dict[str, int]:
     """Return the numbers of each change by its name; of a span its first and last frame."""
-    changes = {}
+    changes = dict[str, int]()
     for change in filter(None, request["change"].split("~")):
         kind, *numbers = change.split("-")
         changes |= {kind: int(numbers[0])} if len(numbers) == 1 else {kind: int(numbers[0]), "last": int(numbers[1])}
