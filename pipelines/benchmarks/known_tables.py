@@ -49,6 +49,7 @@ class TableDefinition:
     judge_prompt: str = ""
     judge_scale: tuple[str, ...] = ()
     coordinates: str = "0-1"  # of boxes in replies
+    note: str = ""  # how to read its numbers, for the report
     extract: str = ""  # what of a reply is scored; `braces`: the last text in braces
 
     @property

@@ -146,6 +146,8 @@ class ColumnsFile(_Part):
     media_of: Text = ""
     roots: Texts | dict[Text, Text] = ()
     after: Text = ""
+    note: Text = ""  # how to read the numbers, below their table
+    for_each: Literal["", "media"] = ""  # a row for each of its pictures or clips
     layout: Text = ""  # the rest is for people
     licence: Text = ""
     rows: Text = ""

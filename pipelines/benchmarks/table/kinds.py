@@ -37,6 +37,7 @@ class KindFacts:
 
 _WORDS: Final[Mapping[str, Any]] = load_facts(__package__, "kinds.yaml")
 KIND_FACTS: Final[Mapping[Kind, KindFacts]] = {kind: KindFacts(**_WORDS["kinds"][kind]) for kind in KINDS}
+SCORER_MEASURES: Final[Mapping[str, str]] = _WORDS["scorers"]
 JUDGE_TEXT: Final[str] = _WORDS["judge"]
 SUBTITLES_TEXT: Final[str] = _WORDS["subtitles"]
 CORPUS_METRICS: Final = (

@@ -93,7 +93,7 @@ class TableReporter:
             show=with_interval,
             style="percent1",
             better=tuple("" if name in _NEUTRAL else "higher" for name in metrics),
-            notes=(_NOTE,),
+            notes=(_NOTE, *([self._definition.note] if self._definition.note else [])),
         ).lay_out(results)
         main = "circular_accuracy" if setting == CIRCULAR else self._headline
         groupings = [("category", main, ""), ("subset", main, ""), ("category", "letter_share", "")]

@@ -64,6 +64,7 @@ class RowReader:
 
     def _sample(self, where: str, row: Mapping[str, Any]) -> RawSample:
         name = unicodedata.normalize("NFC", self._text(row, "id")) or str(self.before + int(where.rpartition(" ")[2]))
+        name = f"{name}/{row['@n']}" if self.given.for_each else name
         if len(name) > _MAX_ID:
             raise ValueError(f"an id of {len(name):,} characters; at most {_MAX_ID} are read")
         question = self._text(row, "question")
@@ -181,6 +182,8 @@ def _with_numbered_marks(data: dict[str, Any], places: Sequence[int]) -> dict[st
 def _check_marks(texts: Sequence[str], media: Sequence[MediaFile]) -> None:
     """Raise ValueError for a mark such as `<image 2>` of a picture that a row does not have."""
     roles = {file.role for file in media}
+    if (bare := sum(len(_BARE_MARK.findall(text)) for text in texts)) > len(media):
+        raise ValueError(f"{bare} marks <image> or <video> in a row with {counted(len(media), 'picture')}")
     for mark in (match for text in texts for match in _MARK.finditer(text)):
         if f"media/{int(mark[1]) - 1}" not in roles:
             raise ValueError(

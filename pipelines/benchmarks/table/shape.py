@@ -65,7 +65,7 @@ class TableRows:
         given = self.given
         return bool(
             given.derived or given.where or given.missing or given.explode or given.join or given.media_of
-            or given.roots or given.after
+            or given.roots or given.after or given.for_each
         )  # fmt: skip
 
     @cached_property
@@ -81,7 +81,10 @@ class TableRows:
             row = {**self._joined(row), **row}
         if given.missing:
             row = {name: _without(value, given.missing) for name, value in row.items()}
-        for part in _exploded(row, given.explode):
+        parts = (
+            _one_medium_each(row, given.columns.get("media", ())) if given.for_each else _exploded(row, given.explode)
+        )
+        for part in parts:
             if not all(self._is_one_of(part, column, values) for column, values in given.where.items()):
                 continue
             part |= {name: derived_value(name, part) for name in given.derived}
@@ -175,6 +178,13 @@ def _exploded(row: dict[str, Any], column: str) -> Iterator[dict[str, Any]]:
     values = listed(cell) if isinstance(cell, str) else cell
     for number, value in enumerate(values if isinstance(values, list) else [cell], start=1):
         yield {**row, column: value, "@n": number}
+
+
+def _one_medium_each(row: dict[str, Any], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each picture or clip of a row, with its number."""
+    media = [(column, value) for column in columns for value in media_values(row.get(column))]
+    for number, (column, value) in enumerate(media, start=1):
+        yield {**row, **dict.fromkeys(columns), column: value, "@n": number}
 
 
 def _without(value: Any, missing: Sequence[str]) -> Any:

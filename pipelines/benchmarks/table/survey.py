@@ -232,6 +232,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         judge_scale=given.judge_scale,
         coordinates=given.coordinates,
         extract=given.extract,
+        note=given.note,
     )
     in_rows = split if split and "split" in roles and not files.split else ""
     if split and not in_rows and not files.split:

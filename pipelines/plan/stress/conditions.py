@@ -129,6 +129,11 @@ class Condition:
         return replace(step, turns=tuple(replace(turn, parts=tuple(map(changed, turn.parts))) for turn in step.turns))
 
 
+def is_change(change: str) -> bool:
+    """Return whether a text is what changes media: a clip's span, a condition, or both."""
+    return all(re.fullmatch(r"span-\d{1,9}-\d{1,9}", part) or Condition.from_change(part) for part in change.split("~"))
+
+
 def options_of(
     definition: BenchmarkDefinition, sample: Sample, task: str, setting: str, variant: str = ""
 ) -> dict[str, str]:

@@ -235,3 +235,17 @@ def test_column_that_nothing_takes_is_named_unless_it_is_ignored(
         ingest(tmp_path, [row], {})
     column = [*row][-1]
     assert ingest(tmp_path, [row], {"ignore": [column], "kind": "text"}).manifest.samples == 1
+
+
+def test_each_picture_of_a_table_may_be_asked_about(tmp_path: Path) -> None:
+    rows = [{"id": "a", "pictures": ["1.png", "2.png"]}, {"id": "b", "pictures": ["2.png"]}]
+    keys = {"kind": "generate", "media": "pictures", "for_each": "media", "prompt": "Describe the picture."}
+    result = ingest(tmp_path, rows, keys, **{"1__png": picture(1), "2__png": picture(2)})
+    assert sorted(samples(tmp_path)) == ["a/1", "a/2", "b/1"]
+    assert texts(result, samples(tmp_path)["a/2"], "generate") == ["#0", "Describe the picture."]
+
+
+def test_more_marks_than_pictures_reject_the_row(tmp_path: Path) -> None:
+    rows = [{**ROW, "image": "1.png"}, {**ROW, "question": "<image> or <image>?", "image": "1.png"}]
+    (rejection,) = ingest(tmp_path, rows, {}, **{"1__png": picture(1)}).rejections
+    assert rejection.reason == "2 marks <image> or <video> in a row with 1 picture"
