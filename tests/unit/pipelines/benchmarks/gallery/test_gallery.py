@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from jobs.cli.main import run
 from pipelines.benchmarks import table_benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.gallery import gallery_definition, gallery_names
@@ -141,3 +142,21 @@ def test_subtitles_are_a_setting_of_their_own(tmp_path: Path) -> None:
     ((_, prompt),) = prompts(benchmark, without, "subtitles")
     assert prompt.excluded == "no_subtitles"
     assert "subtitles" in benchmark.explicit_settings
+
+
+def test_names_of_the_gallery_are_commands_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, data = write_layout("mme", tmp_path / "source"), str(tmp_path / "data")
+    run_of = ["run", "--models", "random", "--data", data, "--out", str(tmp_path / "out"), "--dry-run", "--benchmarks"]
+    assert run([*run_of, "mme"]) == 2
+    assert "mme is not ingested; run `vlmsweep ingest mme SOURCE --data URI` first" in capsys.readouterr().err
+    assert run(["ingest", "mme", str(source), "--data", data, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 5
+    assert run(["list", "benchmarks", "--data", data, "--json"]) == 0
+    rows = {row["benchmark"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"maia", "mme", *gallery_names()} <= rows.keys()
+    assert rows["mme"]["headline"] == "official_score"
+    assert rows["mmmu"]["tasks"] == "choice, text"
+    assert run(["ingest", "mme", str(source), "--data", data, "--kind", "text"]) == 2
+    assert run(["ingest", "mmmmu", str(source), "--data", data]) == 2
+    assert "did you mean 'mmmu'" in capsys.readouterr().err
+    assert run([*run_of, "mme"]) == 0
