@@ -104,9 +104,10 @@ def _matching(source: str, pattern: str) -> tuple[Folder, list[str]] | None:
     for count in range(len(parts), 0, -1):
         if (count == len(parts)) != is_file or not all(map(fnmatchcase, names[-count:], parts[:count])):
             continue
-        root = Folder("/".join(names[:-count]), "/".join(names[-count:]))
-        rest = "/".join((*map(escape, names[-count:]), *parts[count:]))
-        if paths := root.glob(rest):
+        tail = "/".join(names[-count:])
+        root = Folder("/".join(names[:-count]), tail)
+        paths = [tail] * root.exists(tail) if is_file else root.glob(f"{escape(tail)}/{'/'.join(parts[count:])}")
+        if paths:
             return root, paths
     if is_file:
         return (Folder("/".join(names[:-1]), names[-1]), names[-1:]) if fnmatchcase(names[-1], parts[-1]) else None
@@ -116,7 +117,7 @@ def _matching(source: str, pattern: str) -> tuple[Folder, list[str]] | None:
 
 def _other_tables(folder: Folder, paths: Sequence[str], source: str, given: ColumnsFile) -> str:
     """Return the tables of a repository that are not read, for a line; '' for none, or if the source is a file."""
-    if source.lower().endswith(ENDINGS):
+    if source.lower().endswith(ENDINGS) or folder.uri != Folder(source).uri:
         return ""
     joined = folder.glob(given.join.files) if given.join else []
     words = {column.partition("/")[0] for column in given.columns.get("subtitles", ())}

@@ -167,7 +167,7 @@ def latex(reply: str, gold: Gold) -> Scored:
     answer = boxed
     if answer is None:
         leads = [*_LEAD.finditer(reply)]
-        answer = reply[leads[-1].end() :].strip().partition("\n")[0] if leads else reply
+        answer = reply[leads[-1].end() :].partition("\n")[0] if leads else reply
     form = _formula(answer)
     is_right = any(_equal_formulas(form, _formula(reference)) for reference in gold.references)
     if gold.letter is not None:

@@ -55,7 +55,8 @@ def _official(definition: TableDefinition, kind: Kind, row: Row) -> dict[str, fl
         return {}
     if scorer == JUDGE:
         return _judged(definition, row)
-    scored = official(scorer, _extracted(definition, row.output or ""), gold_of(definition, row))
+    reply = row.output if row.raw is None else row.raw  # official scripts clean nothing
+    scored = official(scorer, _extracted(definition, reply or ""), gold_of(definition, row))
     said = {"official_yes": float(scored.answer == "yes")} if kind == "yes-no" else {}
     return {OFFICIAL: scored.score, **scored.values, **said}
 

@@ -1,9 +1,11 @@
 """Columns that nothing takes and that hold pictures, clips or options: a table without them is another benchmark."""
 
+import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from posixpath import basename, splitext
 from string import ascii_uppercase
 from typing import Any, Final
@@ -21,6 +23,7 @@ from pipelines.errors import SourceError
 from pipelines.media.video_containers import container_name
 
 _ROWS: Final = 200  # that are looked at
+_FILES, _DEPTH = 50_000, 2  # of a folder, in which clips are looked for
 _ENDINGS: Final = (*PICTURE_ENDINGS, *VIDEO_ENDINGS)
 _OPTION_NAME = re.compile("option|choice|candidate")
 _MARK = re.compile(r"<(?:image|video)(?: ?\d+)?>", re.IGNORECASE)
@@ -115,9 +118,18 @@ def _listed(text: str) -> Any:
 
 
 def media_stems(source: Source) -> frozenset[str]:
-    """Return the names, without endings, of the pictures and clips up to three folders deep."""
-    paths = (path for pattern in ("*", "*/*", "*/*/*") for path in source.glob(pattern))
+    """Return the names, without endings, of the pictures and clips of a source up to three folders deep."""
+    paths: Iterable[str] = (path for pattern in ("*", "*/*", "*/*/*") for path in source.glob(pattern))
+    if Path(source.uri).is_dir():  # where a folder above the table may hold much else
+        paths = islice(_files(source.uri), _FILES)
     return frozenset(splitext(basename(path))[0] for path in paths if path.lower().endswith(_ENDINGS))
+
+
+def _files(folder: str) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        yield from names
+        if place.removeprefix(folder).count("/") >= _DEPTH:
+            folders.clear()
 
 
 def _is_box(cell: Any) -> bool:

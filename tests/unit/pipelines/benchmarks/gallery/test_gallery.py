@@ -160,3 +160,23 @@ def test_names_of_the_gallery_are_commands_arguments(tmp_path: Path, capsys: pyt
     assert run(["ingest", "mmmmu", str(source), "--data", data]) == 2
     assert "did you mean 'mmmu'" in capsys.readouterr().err
     assert run([*run_of, "mme"]) == 0
+
+
+def test_only_the_files_that_are_read_are_fetched_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def fetched(name: str, **options: Any) -> str:
+        asked.append((name, options["revision"], options["allow_patterns"]))
+        return str(write_layout(name.partition("/")[2].lower(), tmp_path / f"hub{len(asked)}"))
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetched)
+    data = Store(str(tmp_path / "data"))
+    assert ingest_gallery("hf://lmms-lab/DocVQA@v1", data, name="docvqa").manifest.samples == 5
+    assert ingest_gallery("hf://datasets/lmms-lab/GQA", data, name="gqa").manifest.samples == 5
+    assert ingest_gallery("hf://lmms-lab/Video-MME@v1", data, name="video-mme").manifest.samples == 5
+    assert asked == [
+        ("lmms-lab/DocVQA", "v1", ["DocVQA/validation-*.parquet", "README.md"]),
+        ("lmms-lab/GQA", None, ["testdev_balanced_instructions/testdev-*.parquet",
+                                "testdev_balanced_images/testdev-*.parquet", "README.md"]),
+        ("lmms-lab/Video-MME", "v1", None),
+    ]  # fmt: skip
