@@ -77,7 +77,7 @@ class TableDefinition:
 _KNOWN: Final[dict[str, TableDefinition]] = {}
 
 
-_SHARED_FIELDS: Final = ("kinds", "headline", "published")
+_SHARED_FIELDS: Final = ("kind", "further_kinds", "scorers", "headline", "published")
 """What two definitions of a name must share to stand in one table: its columns, its main column and its other rows."""
 
 
