@@ -52,12 +52,14 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
 ) -> IngestResult:
     """Read, check and store a table under `data/NAME`; SourceError where it has no usable row, or no kind."""
     check_table_name(name)
+    if columns.files:
+        folder, table = _of_patterns(_fetched(source, columns), columns, name=name, kind=kind, split=split)
+        return _ingested(folder, table, data, progress)
     folder, file = _located(source)
     if not file and not columns.title and (title := card_title(folder)):
         columns = columns.model_copy(update={"title": title})
     table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=columns)
-    benchmark = replace(table_benchmark(table.definition), source=table.read)
-    return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
+    return _ingested(folder, table, data, progress)
 
 
 def ingest_gallery(
@@ -65,30 +67,49 @@ def ingest_gallery(
 ) -> IngestResult:
     """Read a benchmark of the gallery as distributed; SourceError for data of another one."""
     definition = gallery_definition(name)
+    folder, table = _of_patterns(_fetched(source, definition), definition, name=name)
+    return _ingested(folder, table, data, progress)
+
+
+def _ingested(folder: Folder, table: TableSource, data: Store, progress: Callable[[int], None]) -> IngestResult:
+    benchmark = replace(table_benchmark(table.definition), source=table.read)
+    return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
+
+
+def _fetched(source: str, definition: ColumnsFile) -> str:
+    """Return the folder or file of a source, of the hub only with the files that a definition reads."""
     if source.startswith(PREFIX):
-        source = str(download(source, _patterns(definition)))
-    elif not is_remote(source):
-        source = str(snapshot_of_cache(Path(source).expanduser()))
-    table: TableSource | None = None
-    for given in definition.variants or (definition,):
+        return str(download(source, _patterns(definition)))
+    return source if is_remote(source) else str(snapshot_of_cache(Path(source).expanduser()))
+
+
+def _of_patterns(
+    source: str, definition: ColumnsFile, *, name: str, kind: str = "", split: str = ""
+) -> tuple[Folder, TableSource]:
+    """Return the folder of the files that a definition names, and their table; SourceError without such files."""
+    variants = definition.variants or (definition,)
+    for given in variants:
         found = next(filter(None, (_matching(source, pattern) for pattern in given.files)), None)
         if found is None:
             continue
         folder, paths = found
         try:
-            table = survey(folder, TableFiles(tuple(paths)), name=name, kind="", split="", given=given)
-            break
+            table = survey(folder, TableFiles(tuple(paths)), name=name, kind=kind, split=split, given=given)
         except LayoutError:
-            if given is (definition.variants or (definition,))[-1]:
+            if given is variants[-1]:
                 raise
-    if table is None:  # another layout, whose missing columns say so
-        folder, file = _located(source)
-        given = (definition.variants or (definition,))[-1]
-        table = survey(folder, find_files(folder, file, ""), name=name, kind="", split="", given=given)
-    elif others := _other_tables(folder, paths, source, given):
-        table = replace(table, warnings=(*table.warnings, f"{', '.join(paths[:3])} read; left alone: {others}"))
-    benchmark = replace(table_benchmark(table.definition), source=table.read)
-    return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
+            continue
+        if others := _other_tables(folder, paths, source, given):
+            table = replace(table, warnings=(*table.warnings, f"{', '.join(paths[:3])} read; left alone: {others}"))
+        return folder, table
+    folder, file = _located(source)  # another layout, whose missing columns say so
+    table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=variants[-1])
+    if file:
+        return folder, table
+    patterns = ", ".join(dict.fromkeys(pattern for given in variants for pattern in given.files))
+    raise SourceError(
+        f"{source}: no file of {name}, which are {patterns}; give the folder that holds them, or one file"
+    )
 
 
 def _matching(source: str, pattern: str) -> tuple[Folder, list[str]] | None:

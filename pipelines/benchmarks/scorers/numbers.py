@@ -71,23 +71,25 @@ def last_number(reply: str, gold: Gold) -> Scored:
 
 # --------------------------------------------------------------------------------------------------- LaTeX
 
-_BOXED = re.compile(r"\\boxed\s*\{")
+_BRACES = re.compile(r"\\boxed\s*\{|[{}]")
 _LEAD = re.compile(r"the (?:correct |final )?answer is|the answer should be|answer:", re.IGNORECASE)
 _DROPPED = re.compile(r"\\left(?![a-z])|\\right(?![a-z])|\\,|\^\{?\\circ\}?|°|[$*\s]", re.IGNORECASE)
 _TEXT = re.compile(r"\\text\{([^{}]*)\}")
 _TOKEN = re.compile(r"\d+(?:\.\d*)?|\.\d+|\\[a-z]+|.")
 _EQUAL_DECIMALS: Final = 2
+_MAX_FORMULA: Final = 200  # characters of one that may be a number
 
 
 def _boxed(reply: str) -> str | None:
     r"""Return the content of the last `\boxed{}` whose braces are balanced."""
-    for match in reversed([*_BOXED.finditer(reply)]):
-        depth = 1
-        for place in range(match.end(), len(reply)):
-            depth += {"{": 1, "}": -1}.get(reply[place], 0)
-            if not depth:
-                return reply[match.end() : place]
-    return None
+    opened: list[re.Match[str]] = []
+    last: tuple[int, int] | None = None  # start and end of its content
+    for mark in _BRACES.finditer(reply):
+        if mark[0] != "}":
+            opened.append(mark)
+        elif opened and len((start := opened.pop())[0]) > 1 and (last is None or start.end() > last[0]):
+            last = start.end(), mark.start()
+    return reply[slice(*last)] if last else None
 
 
 def _formula(text: str) -> str:
@@ -99,7 +101,9 @@ def _formula(text: str) -> str:
 
 def _value(formula: str) -> float | None:
     """Return the number that a formula is: decimals, quotients, roots, pi and products of these."""
-    tokens = _TOKEN.findall(formula)
+    tokens = _TOKEN.findall(formula[: _MAX_FORMULA + 1])
+    if len(formula) > _MAX_FORMULA:
+        return None
     try:
         value, rest = _product(tokens)
     except (ValueError, IndexError, ZeroDivisionError, OverflowError, RecursionError):

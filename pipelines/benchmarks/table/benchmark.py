@@ -227,7 +227,7 @@ def table_definition(definition: TableDefinition) -> BenchmarkDefinition:
         measure=SCORER_MEASURES.get(definition.scorers.get(definition.kind, ""), facts.measure),
         secondary_metrics=tuple(name for name in (*every, *definition.groups) if name != main),
         lower_is_better=("unreadable",),
-        chance={"accuracy": "chance"},
+        chance={"accuracy": "chance", OFFICIAL: "chance"},
         explicit_settings=tuple(name for name in settings(definition) if name in optional),
         prompt_texts=prompt_texts(definition),
         descriptive_values=("said_yes", "is_yes", "official_yes"),

@@ -171,41 +171,41 @@ def _generated(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Mea
     yield from (Measure(definition=definition, parts=(rows,)) for definition in _LENGTHS)
 
 
-def _official(rows: ScoredRows, samples: Mapping[str, Sample], definition: TableDefinition) -> Iterator[Measure]:
-    """Yield what a scorer gives: the mean, also by group, its mean over groups, and the groups that are all right."""
-    scorer = definition.scorers.get(rows.task)
-    if scorer is None:
-        return
-    metric = _OFFICIAL_JUDGED if scorer == JUDGE else _OFFICIAL
-    yield from _by_group(metric, rows)
+def _defined(rows: ScoredRows, samples: Mapping[str, Sample], definition: TableDefinition) -> Iterator[Measure]:
+    """Yield the metrics that a definition adds: by a scorer, by further groupings, and of groups that are all right."""
+    scorer, task = definition.scorers.get(rows.task), rows.task
+    ours = _JUDGED if task == "open" else _ACCURACY
+    official = _OFFICIAL_JUDGED if scorer == JUDGE else _OFFICIAL
+    if scorer:
+        yield from _by_group(official, rows)
     if scorer == JUDGE and len(definition.judge_scale) > 1:
         for name in definition.judge_scale:
-            share = replace(metric, name=f"class_{name}", value=f"class_{name}")
+            share = replace(official, name=f"class_{name}", value=f"class_{name}")
             yield Measure(definition=share, parts=(rows,), compared=False)
     is_known = {*rows["sample_id"]} <= samples.keys()
     groupings = dict(_groupings(rows, samples, definition)) if is_known else {}
-    for parts in groupings.values():
-        for part in parts:
-            yield from (Measure(definition=each, parts=(part,), compared=False) for each in (_ACCURACY, metric)
-                        if each is metric or rows.task != "open")  # fmt: skip
+    shown = (ours, official) if scorer else (ours,)
+    for part in (part for parts in groupings.values() for part in parts):
+        yield from (Measure(definition=each, parts=(part,), compared=False) for each in shown)
     for column in ("subset", "category"):
         names = tuple(sorted({*rows[column].astype(str)} - {""}))
         groupings[column] = Grouping(names=names, column=column).groups(rows)
-    if rows.task == "yes-no":
+    if scorer and task == "yes-no":
         for part in groupings["category"]:
             yield from (Measure(definition=each, parts=(part,), compared=False) for each in _YES_NO)
-    if parts := groupings.get(definition.macro_over, []):
+    if scorer and (parts := groupings.get(definition.macro_over, [])):
         labels = {"metric": f"{OFFICIAL}_macro", "subset": "", "category": ""}
-        of = _OFFICIAL_F1 if definition.macro_of == "f1" else metric
+        of = _OFFICIAL_F1 if definition.macro_of == "f1" else official
         yield Measure(definition=of, parts=tuple(parts), labels=labels, compared=False)
+    right = OFFICIAL if scorer else "accepted" if task == "open" else "correct"
     for name in definition.groups if is_known else ():
         keys = np.array(["\x1f".join(samples[sample].data["groups"][name]) for sample in rows["sample_id"]])
-        yield from _by_group(_group_metric(name), rows.with_columns(group=keys))
+        yield from _by_group(_group_metric(name, right), rows.with_columns(group=keys))
 
 
-def _group_metric(name: str) -> MetricDef:
+def _group_metric(name: str, right: str) -> MetricDef:
     def value(rows: ScoredRows) -> FloatArray:
-        return _all_right(rows, rows["group"], rows.floats(OFFICIAL) == 1, is_whole=False)
+        return _all_right(rows, rows["group"], rows.floats(right) == 1, is_whole=False)
 
     return MetricDef(name=name, value=value, form="both")
 
@@ -267,10 +267,10 @@ def paired_measures(
     for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
         chosen = every.where(task=task, setting=setting)
         rows = chosen.named(task=str(task), setting=str(setting), note=coverage_note(chosen))
-        yield from _official(rows, samples, definition)
         if task == "generate":
             yield from _KIND_MEASURES[str(task)](rows, samples)
             continue
+        yield from _defined(rows, samples, definition)
         if task != "open":
             yield from _by_group(_ACCURACY, rows, MACRO)
         if (chance := _chance(rows, samples, labels)) is not None:

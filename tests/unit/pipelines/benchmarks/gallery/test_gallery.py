@@ -134,6 +134,14 @@ def test_data_of_another_benchmark_are_refused_with_the_missing_columns(tmp_path
         ingest(tmp_path, "vstar", other)
 
 
+def test_files_of_another_split_are_not_read_in_its_place(tmp_path: Path) -> None:
+    source = write_layout("chartqa", tmp_path / "source")
+    (source / "data" / "test-00000-of-00001.parquet").rename(source / "data" / "train-00000-of-00001.parquet")
+    with pytest.raises(SourceError, match=r"no file of chartqa, which are data/test-\*\.parquet"):
+        ingest(tmp_path, "chartqa", source)
+    assert ingest(tmp_path, "chartqa", next(source.glob("data/*"))).manifest.samples == 5
+
+
 def test_subtitles_are_a_setting_of_their_own(tmp_path: Path) -> None:
     benchmark = table_benchmark(ingest(tmp_path, "video-mme").manifest.table)
     with_words, without = samples(tmp_path, "video-mme")[0], samples(tmp_path, "video-mme")[-1]
@@ -148,7 +156,7 @@ def test_names_of_the_gallery_are_commands_arguments(tmp_path: Path, capsys: pyt
     source, data = write_layout("mme", tmp_path / "source"), str(tmp_path / "data")
     run_of = ["run", "--models", "random", "--data", data, "--out", str(tmp_path / "out"), "--dry-run", "--benchmarks"]
     assert run([*run_of, "mme"]) == 2
-    assert "mme is not ingested; run `vlmsweep ingest mme SOURCE --data URI` first" in capsys.readouterr().err
+    assert "run `vlmsweep ingest mme SOURCE --data" in capsys.readouterr().err
     assert run(["ingest", "mme", str(source), "--data", data, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["samples"] == 5
     assert run(["list", "benchmarks", "--data", data, "--json"]) == 0

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.benchmarks.scorers import SCORER_NAMES, Gold, official
+from pipelines.benchmarks.scorers import SCORER_NAMES, SCORERS, Gold, official
 from pipelines.benchmarks.scorers.letters import read_scale
+from tests.support.processor_time import LONG_TEXT, assert_not_quadratic
 
 VECTORS = yaml.safe_load((Path(__file__).parent / "vectors.yaml").read_text("utf-8"))
 
@@ -46,3 +47,19 @@ def test_overlap_has_further_thresholds() -> None:
     gold = Gold(box=(10, 10, 50, 50), size=(100, 100))
     values = official("iou", "[0.1, 0.1, 0.4, 0.5]", gold).values
     assert values == {"iou": pytest.approx(0.75), "iou_at_0.3": 1, "iou_at_0.7": 1, "iou_at_0.9": 0}
+
+
+@pytest.mark.parametrize(
+    "piece", ["\\boxed{", "the answer is A ", "x: 1 ", "<bbox>1 ", "[1, ", "1,000,", "(3", "A. ", "- a's"]
+)
+def test_time_is_linear_in_the_reply(piece: str) -> None:
+    gold = Gold(references=["cat", "1.5"], letters="ABCD", letter="A", box=(0, 0, 1, 1))
+    for scorer in SCORERS:
+        assert_not_quadratic(
+            lambda text, name=scorer: official(name, text, gold), (piece * LONG_TEXT)[: LONG_TEXT // 4]
+        )  # type: ignore[misc]
+
+
+def test_box_is_the_last_one_that_is_closed() -> None:
+    for reply, answer in ((r"\boxed{1} \boxed{2", "1"), (r"\boxed{a{b}c}", "a{b}c"), (r"\boxed{\boxed{1}2}", "1")):
+        assert official("latex", reply, Gold(references=[answer])).score == 1, reply

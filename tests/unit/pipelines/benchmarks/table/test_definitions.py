@@ -58,6 +58,20 @@ def test_id_may_be_a_template_or_the_number_of_the_row(tmp_path: Path) -> None:
     assert list(samples(tmp_path)) == ["2", "4"]
 
 
+def test_files_of_a_folder_are_one_table_with_their_names_as_columns(tmp_path: Path) -> None:
+    for name in ("b/two.jsonl", "a/one.jsonl", "a/other.json"):
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(ROW))
+    keys = {"files": "*/*.jsonl", "id": "{@folder}/{@file}/{@row}", "category": "@folder"}
+    columns, data = parse_columns(keys, "columns.yaml"), Store(str(tmp_path / "data"))
+    ingest_table(str(tmp_path / "source"), data, name="mine", columns=columns)
+    assert {name: each.category for name, each in samples(tmp_path).items()} == {"a/one/1": "a", "b/two/1": "b"}
+    (tmp_path / "source" / "none").mkdir()
+    with pytest.raises(SourceError, match="no table"):
+        ingest_table(str(tmp_path / "source" / "none"), data, name="mine", columns=columns)
+
+
 def test_missing_texts_are_empty_cells_and_null_unmaps_a_name(tmp_path: Path) -> None:
     rows = [{**ROW, "C": "nan", "D": "nan", "hint": "nan", "category": "x"}]
     ingest(tmp_path, rows, {"missing": ["nan"], "category": None})

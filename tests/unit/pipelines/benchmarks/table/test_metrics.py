@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -237,6 +238,16 @@ def test_official_score_by_group_and_grouping_and_its_mean_over_groups() -> None
     assert found["pair", "", "x"] == (1.0, 1)
     assert found["official_score_macro", "", ""][0] == pytest.approx((1.0 + 0.0) / 2)
     assert found["f1", "", "y"][0] == pytest.approx(1.0)
+
+
+def test_groups_and_groupings_need_no_scorer() -> None:
+    definition = TableDefinition(name="t", kind="choice", groups=("pair",), by=("level",))
+    facts = {"groups": {"pair": ["1"]}, "by": {"level": ["low"]}}
+    items = [replace(item, data={**item.data, **facts}) for item in (choice("a", 0), choice("b", 1))]
+    measured = all_metrics(definition, [row(item, "choice", "A") for item in items])
+    found = {(each.metric, each.subset, each.category): each.value for each in measured}
+    assert (found["pair", "", ""], found["accuracy", "level", "low"]) == (0.0, 0.5)
+    assert not any(metric.startswith("official") for metric, *_ in found)
 
 
 def test_judged_scores_leave_out_unreadable_verdicts_and_count_classes() -> None:
