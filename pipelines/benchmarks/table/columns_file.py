@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -212,6 +213,14 @@ class ColumnsFile(_Part):
             if role not in MAY_BE_ABSENT or all(part in columns for name in names for part in sources(name))
         }
         return self.model_copy(update={"columns": present}) if self.layout else self
+
+    @cached_property
+    def adds_facts(self) -> bool:
+        """Whether rows keep more than question, hint, media and answer."""
+        named = ("precision", "start", "end", "subtitles")
+        keys = (self.by, self.groups, self.contains_exact, self.prompt_names)
+        mapped = isinstance(self.kind, ByValue) or isinstance(self.prompt, ByValue)
+        return mapped or any(keys) or any(name in self.columns for name in named)
 
     @property
     def prompt_names(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from posixpath import basename, splitext
+from posixpath import basename, dirname, splitext
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from pipelines.media.video_containers import container_name
 _ROWS: Final = 200  # that are looked at
 _FILES, _DEPTH = 50_000, 2  # of a folder, in which clips are looked for
 _ENDINGS: Final = (*PICTURE_ENDINGS, *VIDEO_ENDINGS)
+_MEDIA_NAME = re.compile("video|clip|image|picture|photo|media")
 _OPTION_NAME = re.compile("option|choice|candidate")
 _MARK = re.compile(r"<(?:image|video)(?: ?\d+)?>", re.IGNORECASE)
 
@@ -117,11 +118,15 @@ def _listed(text: str) -> Any:
         return None
 
 
-def media_stems(source: Source) -> frozenset[str]:
-    """Return the names, without endings, of the pictures and clips of a source up to three folders deep."""
+def media_stems(source: Source, columns: Sequence[str]) -> frozenset[str]:
+    """Return the names, without endings, of the pictures and clips of a source up to three folders deep.
+
+    With a column such as `video_id`, those beside the source's folder count too.
+    """
     paths: Iterable[str] = (path for pattern in ("*", "*/*", "*/*/*") for path in source.glob(pattern))
     if Path(source.uri).is_dir():  # where a folder above the table may hold much else
-        paths = islice(_files(source.uri), _FILES)
+        is_named = any(_MEDIA_NAME.search(column.casefold()) for column in columns)
+        paths = islice(_files(dirname(source.uri) if is_named else source.uri), _FILES)
     return frozenset(splitext(basename(path))[0] for path in paths if path.lower().endswith(_ENDINGS))
 
 

@@ -104,6 +104,8 @@ class RowReader:
     def _media(self, where: str, row: Mapping[str, Any]) -> tuple[MediaFile, ...]:
         """Return the pictures and clips of a row, numbered by column if each of several holds one at most."""
         columns = self.definition.columns.get("media", ())
+        if not columns:
+            return ()
         cells = [None if is_empty(row.get(column)) else row[column] for column in columns]
         found = [[*media_files(cell, f"{self.file}, {where}")] if cell is not None else [] for cell in cells]
         files = [file for each in found for file in each]
@@ -143,6 +145,8 @@ class RowReader:
     def _facts(self, row: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
         """Return what the definition asks of a row besides question and answer; nothing that it does not."""
         given, facts = self.given, dict[str, Any]()
+        if not given.adds_facts:
+            return facts
         if isinstance(given.kind, ByValue):
             facts["kind"] = kind
         if isinstance(given.prompt, ByValue):
@@ -171,8 +175,10 @@ class RowReader:
 
 def _with_numbered_marks(data: dict[str, Any], places: Sequence[int]) -> dict[str, Any]:
     """Return a row's data with `<image 2>` for the second `<image>`, if there are as many as pictures."""
+    if not places:
+        return data
     texts = [data["question"], *data.get("options", ())]
-    if not places or sum(len(_BARE_MARK.findall(text)) for text in texts) != len(places):
+    if sum(len(_BARE_MARK.findall(text)) for text in texts) != len(places):
         return data
     numbers = iter(places)
     question, *options = (_BARE_MARK.sub(lambda mark: f"<{mark[1]} {next(numbers) + 1}>", text) for text in texts)

@@ -41,15 +41,12 @@ class TableRows:
     def rows(self, columns: Sequence[str] = ()) -> Iterator[PlacedRow]:
         """Yield the rows; of Parquet and Arrow only what these columns need is read, if some are named."""
         needed = [*dict.fromkeys(each for name in (*columns, *self._always) for each in sources(name))]
-        number = 0
+        number, is_shaped = 0, self._is_shaped
         for path in self.files.paths:
             file, within = TableFile(self.source, path, self.files.conversations), 0
             for where, row in file.rows(needed if columns else ()):
                 number, within = number + 1, within + 1
-                if isinstance(row, ValueError):
-                    yield PlacedRow(path, where, row)
-                    continue
-                if not self._is_shaped:
+                if not is_shaped or isinstance(row, ValueError):
                     yield PlacedRow(path, where, row)
                     continue
                 try:

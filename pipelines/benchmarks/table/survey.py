@@ -168,7 +168,7 @@ def survey(source: Source, files: TableFiles, *, name: str, kind: str, split: st
         roles,
         given,
         where,
-        stems=() if "media" in roles else media_stems(source),
+        stems=() if "media" in roles else media_stems(source, columns),
         asks_boxes=(kind or given.kind) in ("box", "point"),
     )
     answers = _answers(table, roles)

@@ -263,3 +263,13 @@ def test_more_marks_than_pictures_reject_the_row(tmp_path: Path) -> None:
     rows = [{**ROW, "image": "1.png"}, {**ROW, "question": "<image> or <image>?", "image": "1.png"}]
     (rejection,) = ingest(tmp_path, rows, {}, **{"1__png": picture(1)}).rejections
     assert rejection.reason == "2 marks <image> or <video> in a row with 1 picture"
+
+
+def test_clips_beside_the_folder_of_a_table_are_named_too(tmp_path: Path) -> None:
+    clip = tmp_path / "data" / "k1.mp4"
+    clip.parent.mkdir()
+    clip.write_bytes(b"x")
+    row = {"question": "q", "answer": "B", "videoID": "k1"}
+    with pytest.raises(SourceError, match="column 'videoID' holds pictures or clips and is not taken"):
+        ingest(tmp_path, [row], {})
+    assert ingest(tmp_path, [{**row, "videoID": "k2"}], {}).manifest.samples == 1
