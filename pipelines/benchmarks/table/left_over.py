@@ -23,6 +23,7 @@ from pipelines.errors import SourceError
 from pipelines.media.video_containers import container_name
 
 _ROWS: Final = 200  # that are looked at
+_SHOWN: Final = 8  # problems in one message
 _FILES, _DEPTH = 50_000, 2  # of a folder, in which clips are looked for
 _ENDINGS: Final = (*PICTURE_ENDINGS, *VIDEO_ENDINGS)
 _MEDIA_NAME = re.compile("video|clip|image|picture|photo|media")
@@ -47,20 +48,22 @@ def check_left_over(
     needs_media = "media" not in roles and not given.media_optional
     named = [*(name for names in (*roles.values(), *given.references.values()) for name in names), *given.prompt_names]
     taken = {*named, *(column for name in named for column in sources(name))}
-    filled, media, options, boxes = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
-    asked, families = 0, Counter[tuple[str, ...]]()
+    filled, media, named_media, options, boxes = (Counter[str]() for _ in range(5))
+    asked, families, problems = 0, Counter[tuple[str, ...]](), list[str]()
     for place, row in islice(((at, row) for at, row in rows if not isinstance(row, ValueError)), _ROWS):
-        if needs_media and (mark := _mark(row, roles)):
-            raise SourceError(
-                f"{where}, {place}: the question holds {mark} and no column is taken as media; say in a columns file "
-                "which is (`media: COLUMN`), or that none is (`media_optional: true`, --columns FILE.yaml)"
+        if needs_media and not problems and (found := _mark(row, roles)):
+            problems.append(
+                f"{place}: the question holds {found[1]} and no column is taken as media; say in a columns file which "
+                f"is (`media: COLUMN`), or that none is (`media_optional: true`, --columns FILE.yaml); it is in column "
+                f"{found[0]!r}"
             )
         answer = row.get(roles["answer"][0]) if "answer" in roles else None
         for column in row:
             if column in taken or column in given.ignore or is_empty(row[column]):
                 continue
             filled[column] += 1
-            media[column] += _is_medium(row[column]) or str(row[column]) in stems
+            media[column] += _is_medium(row[column])
+            named_media[column] += str(row[column]) in stems
             options[column] += "options" not in roles and _are_options(row[column], answer, column)
             boxes[column] += not asks_boxes and "box" in column.casefold() and _is_box(row[column])
         asked += 1
@@ -69,29 +72,36 @@ def check_left_over(
             families.update(
                 names for names in option_families(free) if _names_one(answer, [row[name] for name in names])
             )
-    for counts, role, words in (
-        (media, "media", "pictures or clips"),
-        (options, "options", "options"),
-        (boxes, "kind: box`, `answer", "boxes"),
+    for counts, words, key in (
+        (media, "pictures or clips", "`media: {}`"),
+        (named_media, "names of pictures or clips", "`media: FOLDER/{{{}}}.mp4`"),
+        (options, "options", "`options: {}`"),
+        (boxes, "boxes", "`kind: box`, `answer: {}`"),
     ):
-        if column := next((name for name, count in counts.items() if count and 2 * count >= filled[name]), ""):
-            raise SourceError(
-                f"{where}: column {column!r} holds {words} and is not taken; say in a columns file what it is "
-                f"(`{role}: {column}` or `ignore: [{column}]`, --columns FILE.yaml)"
-            )
-    if family := next((names for names, count in families.items() if 2 * count >= asked), ()):
-        names = ", ".join(family)
-        raise SourceError(
-            f"{where}: columns {names} hold options and are not taken; say in a columns file what they are "
+        problems += [
+            f"column {column!r} holds {words} and is not taken; say in a columns file what it is "
+            f"({key.format(column)} or `ignore: [{column}]`, --columns FILE.yaml)"
+            for column, count in counts.items()
+            if count and 2 * count >= filled[column]
+        ]
+    for names in (", ".join(family) for family, count in families.items() if 2 * count >= asked):
+        problems.append(
+            f"columns {names} hold options and are not taken; say in a columns file what they are "
             f"(`options: [{names}]` or `ignore: [{names}]`, --columns FILE.yaml)"
         )
+    if problems:
+        begins = f"{where}, " if problems[0].partition(":")[0].startswith(("line ", "row ")) else f"{where}: "
+        raise SourceError(begins + "; ".join(problems[:_SHOWN]))
 
 
-def _mark(row: Mapping[str, Any], roles: Mapping[str, tuple[str, ...]]) -> str:
-    cells = (row.get(column) for role in ("question", "hint", "options") for column in roles.get(role, ()))
-    texts = (text for cell in cells for text in (cell if isinstance(cell, list) else [cell]))
-    match = next(filter(None, (_MARK.search(text) for text in texts if isinstance(text, str))), None)
-    return match[0] if match else ""
+def _mark(row: Mapping[str, Any], roles: Mapping[str, tuple[str, ...]]) -> tuple[str, str] | None:
+    """Return the column of a row that holds a mark, and the mark; None without one."""
+    for column in (column for role in ("question", "hint", "options") for column in roles.get(role, ())):
+        cell = row.get(column)
+        cells = cell if isinstance(cell, list) else [*cell.values()] if isinstance(cell, dict) else [cell]
+        if match := next(filter(None, (_MARK.search(text) for text in cells if isinstance(text, str))), None):
+            return column, match[0]
+    return None
 
 
 def _is_medium(cell: Any) -> bool:

@@ -286,7 +286,9 @@ def _columns(table: TableRows) -> list[str]:
             if not talk and not files.paths[0].lower().endswith((".json", ".jsonl")):  # there each row names its own
                 break
     if not detected:
-        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read; {problem or 'it holds none'}")
+        chosen = "; ".join(f"{name} is {' or '.join(values)}" for name, values in table.given.where.items())
+        none = f"it holds none of which {chosen}" if chosen else "it holds none"
+        raise SourceError(f"{source.uri}/{files.paths[0]}: no row could be read; {problem or none}")
     return list(detected)
 
 

@@ -235,7 +235,10 @@ def test_wrong_definition_names_the_key_and_the_column(tmp_path: Path, keys: dic
     [
         ({"question": "q", "answer": "3", "option": ["A. x", "B. y", "C. z", "D. w"]}, "column 'option' holds options"),
         ({"question": "q", "answer": "B", "texts": {"A": "x", "B": "y"}}, "column 'texts' holds options"),
-        ({"question": "q", "answer": "B", "clip": "k1"}, "column 'clip' holds pictures or clips and is not taken"),
+        (
+            {"question": "q", "answer": "B", "clip": "k1"},
+            "column 'clip' holds names of pictures or clips and is not taken.*`media: FOLDER/{clip}.mp4`",
+        ),
         ({"question": "q", "answer": ["man in red"], "bbox": [1, 2, 3, 4]}, "column 'bbox' holds boxes .*`kind: box`"),
     ],
 )
@@ -270,6 +273,6 @@ def test_clips_beside_the_folder_of_a_table_are_named_too(tmp_path: Path) -> Non
     clip.parent.mkdir()
     clip.write_bytes(b"x")
     row = {"question": "q", "answer": "B", "videoID": "k1"}
-    with pytest.raises(SourceError, match="column 'videoID' holds pictures or clips and is not taken"):
+    with pytest.raises(SourceError, match="column 'videoID' holds names of pictures or clips and is not taken"):
         ingest(tmp_path, [row], {})
     assert ingest(tmp_path, [{**row, "videoID": "k2"}], {}).manifest.samples == 1
