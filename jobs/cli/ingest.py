@@ -39,7 +39,7 @@ def ingest(
     name: Annotated[str | None, Flag("Name of the table benchmark.", name="--as")] = None,
     kind: Annotated[
         str | None,
-        Flag("Kind of a table: choice, yes-no, label, text, number or open; default: detected from the columns."),
+        Flag("Kind of a table, such as choice, text, number, open or box; default: detected from the columns."),
     ] = None,
     columns: Annotated[
         Path | None, Flag("For a table: YAML that maps our column names to its own and may set kind and prompt.")

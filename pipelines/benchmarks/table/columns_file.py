@@ -38,12 +38,18 @@ def _scalar(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _cell(value: Any) -> Any:
+    """Return a value as the text of a cell that holds it."""
+    return str(value) if isinstance(value, bool) else _scalar(value)
+
+
 def _as_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
 Text = Annotated[str, BeforeValidator(_scalar), Field(strict=True)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
+Cells = Annotated[tuple[Annotated[str, BeforeValidator(_cell), Field(strict=True)], ...], BeforeValidator(_as_list)]
 Whole = Annotated[int, Field(strict=True, ge=0)]
 Flag = Annotated[bool, Field(strict=True)]
 
@@ -124,11 +130,13 @@ class ColumnsFile(_Part):
     ignore: Texts = ()  # columns that may hold media or options and are not taken
     files: Texts = ()  # patterns; of several the first that matches a file
     variants: "tuple[ColumnsFile, ...]" = ()  # one for each pattern, if they differ
-    letters: Text = ""  # of options that the question holds
+    letters: Annotated[Text, BeforeValidator(lambda value: "".join(map(str, _as_list(value))))] = (
+        ""  # of options that the question holds
+    )
     missing: Texts = ()  # texts that mean an empty cell
-    where: dict[Text, Texts] = {}  # column -> values of the rows that are read
+    where: dict[Text, Cells] = {}  # column -> values of the rows that are read
     scorer: Text | dict[Kind, Text] = {}
-    groups: tuple[Group, ...] = ()
+    groups: Annotated[tuple[Group, ...], BeforeValidator(_as_list)] = ()
     by: Annotated[dict[Text, By], BeforeValidator(_groupings)] = {}
     macro: Annotated[
         Macro | None, BeforeValidator(lambda value: {"over": value} if isinstance(value, str) else value)
@@ -139,7 +147,8 @@ class ColumnsFile(_Part):
     judge_scale: Texts = ()  # one of `SCALES`, or classes
     coordinates: Literal["0-1", "0-1000", "pixel"] = "0-1"
     box: Literal["xywh", "xyxy"] = "xyxy"
-    contains_exact: dict[Text, Texts] = {}
+    contains_exact: dict[Text, Cells] = {}
+    decimals: Annotated[int, Field(strict=True, ge=0)] | None = None  # `precision` of all rows
     extract: Literal["", "braces"] = ""  # what of a reply is scored
     join: Annotated[Join | None, BeforeValidator(_with_on)] = None
     explode: Text = ""
@@ -219,7 +228,7 @@ class ColumnsFile(_Part):
         """Whether rows keep more than question, hint, media and answer."""
         named = ("precision", "start", "end", "subtitles")
         keys = (self.by, self.groups, self.contains_exact, self.prompt_names)
-        mapped = isinstance(self.kind, ByValue) or isinstance(self.prompt, ByValue)
+        mapped = any(isinstance(each, ByValue) for each in (self.kind, self.prompt)) or self.decimals is not None
         return mapped or any(keys) or any(name in self.columns for name in named)
 
     @property
@@ -264,6 +273,8 @@ def parse_columns(raw: Mapping[str, Any], where: str) -> ColumnsFile:
 
 def _parsed(raw: Mapping[str, Any], where: str) -> ColumnsFile:
     entries = {**raw.get("columns", {}), **{key: value for key, value in raw.items() if key != "columns"}}
+    if isinstance(entries.get("precision"), int):
+        entries["decimals"] = entries.pop("precision")
     fields = [name for name in ColumnsFile.model_fields if name not in ("columns", "unmapped", "variants")]
     keys = (*MAPPED, *fields)
     columns: dict[str, tuple[str, ...]] = {}

@@ -161,8 +161,9 @@ class RowReader:
             }
         if any(_shown_text(row.get(name), name) in values for name, values in given.contains_exact.items()):
             facts["exact"] = True
-        if precision := self._text(row, "precision"):
-            facts["precision"] = int(float(precision))
+        precision = self._text(row, "precision")
+        if precision or given.decimals is not None:
+            facts["precision"] = int(float(precision)) if precision else given.decimals
         if span := [self._text(row, name) for name in ("start", "end") if self._cells(row, name)]:
             if len(span) != 2 or not 0 <= float(span[0]) < float(span[1]):
                 raise ValueError(f"start and end {' and '.join(span)} are no span of seconds")

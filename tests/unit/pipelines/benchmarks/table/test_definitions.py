@@ -72,6 +72,20 @@ def test_files_of_a_folder_are_one_table_with_their_names_as_columns(tmp_path: P
         ingest_table(str(tmp_path / "source" / "none"), data, name="mine", columns=columns)
 
 
+def test_keys_take_what_yaml_makes_of_their_values(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Which? (A) x (B) y", "answer": "A", "kept": True},
+        {"question": "no", "answer": "B", "kept": False},
+    ]
+    keys = {"where": {"kept": True}, "letters": ["A", "B"], "fps": 2, "prompt": "{question}", "precision": 2,
+            "groups": {"name": "all", "by": "kept"}, "by": "kept"}  # fmt: skip
+    ingest(tmp_path, rows, keys)
+    (sample,) = samples(tmp_path).values()
+    facts = {name: sample.data[name] for name in ("groups", "by", "precision", "options")}
+    expected = {"groups": {"all": ["True"]}, "by": {"kept": ["True"]}, "precision": 2, "options": ["A", "B"]}
+    assert facts == expected
+
+
 def test_missing_texts_are_empty_cells_and_null_unmaps_a_name(tmp_path: Path) -> None:
     rows = [{**ROW, "C": "nan", "D": "nan", "hint": "nan", "category": "x"}]
     ingest(tmp_path, rows, {"missing": ["nan"], "category": None})
@@ -215,7 +229,7 @@ def test_rows_without_answers_are_asked_and_not_scored(tmp_path: Path) -> None:
         ({"box": "xyhw"}, "box: Input should be 'xywh' or 'xyxy', not 'xyhw'"),
         ({"frames": -1}, "frames: Input should be greater than or equal to 0, not -1"),
         ({"fps": "2"}, "fps must be a number, not '2'"),
-        ({"where": {"x": True}}, "where.x.0 must be text, not True"),
+        ({"title": True}, "title must be text, not True"),
         ({"scorer": "letter", "kind": "text"}, "scorer letter does not fit kind text"),
         ({"scorer": "iou"}, "scorer iou does not fit kind choice"),
         ({"media": "clips/{vid}.mp4"}, "no column 'vid', which media names"),
@@ -237,7 +251,7 @@ def test_wrong_definition_names_the_key_and_the_column(tmp_path: Path, keys: dic
         ({"question": "q", "answer": "B", "texts": {"A": "x", "B": "y"}}, "column 'texts' holds options"),
         (
             {"question": "q", "answer": "B", "clip": "k1"},
-            "column 'clip' holds names of pictures or clips and is not taken.*`media: FOLDER/{clip}.mp4`",
+            "column 'clip' holds names of .*`media: FOLDER/{clip}.mp4`",
         ),
         ({"question": "q", "answer": ["man in red"], "bbox": [1, 2, 3, 4]}, "column 'bbox' holds boxes .*`kind: box`"),
     ],
