@@ -47,6 +47,10 @@ def _as_list(value: Any) -> Any:
     return value if isinstance(value, list | tuple) else [value]
 
 
+def _joined(value: Any) -> Any:
+    return "".join(map(str, _as_list(value)))
+
+
 Text = Annotated[str, BeforeValidator(_scalar), Field(strict=True)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_as_list)]
 Cells = Annotated[tuple[Annotated[str, BeforeValidator(_cell), Field(strict=True)], ...], BeforeValidator(_as_list)]
@@ -130,9 +134,7 @@ class ColumnsFile(_Part):
     ignore: Texts = ()  # columns that may hold media or options and are not taken
     files: Texts = ()  # patterns; of several the first that matches a file
     variants: "tuple[ColumnsFile, ...]" = ()  # one for each pattern, if they differ
-    letters: Annotated[Text, BeforeValidator(lambda value: "".join(map(str, _as_list(value))))] = (
-        ""  # of options that the question holds
-    )
+    letters: Annotated[Text, BeforeValidator(_joined)] = ""  # of options that the question holds
     missing: Texts = ()  # texts that mean an empty cell
     where: dict[Text, Cells] = {}  # column -> values of the rows that are read
     scorer: Text | dict[Kind, Text] = {}
@@ -272,7 +274,10 @@ def parse_columns(raw: Mapping[str, Any], where: str) -> ColumnsFile:
 
 
 def _parsed(raw: Mapping[str, Any], where: str) -> ColumnsFile:
-    entries = {**raw.get("columns", {}), **{key: value for key, value in raw.items() if key != "columns"}}
+    named = raw.get("columns")
+    entries = dict(raw)
+    if isinstance(named, dict):
+        entries = {**named, **{key: value for key, value in raw.items() if key != "columns"}}
     if isinstance(entries.get("precision"), int):
         entries["decimals"] = entries.pop("precision")
     fields = [name for name in ColumnsFile.model_fields if name not in ("columns", "unmapped", "variants")]

@@ -73,10 +73,7 @@ def test_files_of_a_folder_are_one_table_with_their_names_as_columns(tmp_path: P
 
 
 def test_keys_take_what_yaml_makes_of_their_values(tmp_path: Path) -> None:
-    rows = [
-        {"question": "Which? (A) x (B) y", "answer": "A", "kept": True},
-        {"question": "no", "answer": "B", "kept": False},
-    ]
+    rows = [{"question": "Which? (A) x (B) y", "answer": "A", "kept": kept} for kept in (True, False)]
     keys = {"where": {"kept": True}, "letters": ["A", "B"], "fps": 2, "prompt": "{question}", "precision": 2,
             "groups": {"name": "all", "by": "kept"}, "by": "kept"}  # fmt: skip
     ingest(tmp_path, rows, keys)
@@ -219,6 +216,7 @@ def test_rows_without_answers_are_asked_and_not_scored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
+        ({"columns": 7}, "unknown key 'columns'"),
         ({"scorrer": "anls"}, "columns.yaml: unknown key 'scorrer'; did you mean 'scorer'?"),
         ({"scorer": "anl"}, "scorer: unknown scorer 'anl'; did you mean 'anls'?"),
         ({"kind": {"column": "t", "values": {"a": "chioce"}}}, "unknown kind 'chioce'; did you mean 'choice'?"),
