@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from pipelines.benchmarks.records import Reading, Row
 from pipelines.benchmarks.scorers import JUDGE, official
 from pipelines.benchmarks.scorers.letters import read_scale
 from pipelines.benchmarks.scorers.records import Gold
-from pipelines.benchmarks.table.kinds import OFFICIAL, gold_letter, rotated, row_kind
+from pipelines.benchmarks.table.kinds import OFFICIAL, gold_letter, rotated, row_kind, turn_sample
 from pipelines.benchmarks.text_cleaning import collapsed
 from pipelines.metrics.meteor import meteor_english
 from pipelines.metrics.text import rouge_l
@@ -31,7 +32,7 @@ UNREADABLE: Final = "unreadable"
 
 def read_answer(definition: TableDefinition, row: Row) -> Reading:
     """Read one prediction; an answer that cannot be read is wrong, a request that failed has no score."""
-    kind = row_kind(definition, row.sample)
+    kind, row = row_kind(definition, row.sample), replace(row, sample=turn_sample(row.sample, row.variant))
     reading = _READERS[kind](definition, row)
     flags = (*reading.flags, *(("truncated",) if row.finish_reason == "length" else ()))
     values = {**reading.values, **_official(definition, kind, row)}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from string import ascii_uppercase
 from typing import Final
 
-from models.messages import Generation, Media, Step, blank, user
+from models.messages import Generation, Media, Step, StepOutput, Turn, blank, user
 from pipelines.benchmarks.base import BenchmarkDefinition, Judge, PromptInput, SourceItem, lazy
 from pipelines.benchmarks.known_tables import Kind, TableDefinition
 from pipelines.benchmarks.prompt_templates import PromptTexts
@@ -38,6 +38,7 @@ from pipelines.benchmarks.table.kinds import (
     rotated,
     row_kind,
     settings,
+    turn_sample,
 )
 from pipelines.benchmarks.table.templates import filled
 from pipelines.errors import SourceError
@@ -83,12 +84,13 @@ class _Table:
         template = query.texts.template(own_version)
         options: Sequence[str] = data.get("options", ())
         tokens = self._definition.max_new_tokens or KIND_FACTS[kind].max_new_tokens
+        if data.get("turns"):
+            yield from self._conversation(query, template, version, kind)
+            return
         for turn in range(len(options)) if query.setting == CIRCULAR else range(1):
             text = self._text(query, template, rotated(options, turn))
             parts = [WHITE, text] if query.setting == NO_IMAGE else self._parts(sample, text)
-            is_placed = query.setting != NO_IMAGE and any(
-                isinstance(part, Media) for part in parts[len(sample.media) :]
-            )
+            is_placed = "".join(part for part in parts if isinstance(part, str)) != text
             step = Step(
                 turns=(user(*parts),),
                 generation=Generation(max_new_tokens=tokens),
@@ -96,6 +98,21 @@ class _Table:
             )
             variant = str(turn) if query.setting == CIRCULAR else ""
             yield Prompt(variant=variant, version=_placed(version) if is_placed else version, steps=(step,))
+
+    def _conversation(self, query: PromptInput, template: str, version: str, kind: Kind) -> Iterator[Prompt]:
+        """Yield a request for each turn, in which the model's own replies to those before it are steps."""
+        tokens = self._definition.max_new_tokens or KIND_FACTS[kind].max_new_tokens
+        history: tuple[Turn, ...] = ()
+        steps: tuple[Step, ...] = ()
+        for number in range(len(query.sample.data["turns"])):
+            sample = turn_sample(query.sample, str(number))
+            text = self._text(replace(query, sample=sample), template, ())
+            media = [] if number else [WHITE] if query.setting == NO_IMAGE else self._parts(sample, "")
+            turns = (*history, user(*media, text))
+            step = Step(turns=turns, generation=Generation(max_new_tokens=tokens), choices=self._choices(kind, 0))
+            steps = (*steps, step)
+            history = (*turns, Turn("assistant", (StepOutput(number),)))
+            yield Prompt(variant=str(number), version=version, steps=steps)
 
     def _text(self, query: PromptInput, template: str, options: Sequence[str]) -> str:
         data = query.sample.data
@@ -150,7 +167,7 @@ class _Table:
 
     def expected(self, row: Row) -> Sequence[str]:
         """Return the right answers of a row: of a choice the letter under which it stood."""
-        data, kind = row.sample.data, row_kind(self._definition, row.sample)
+        data, kind = turn_sample(row.sample, row.variant).data, row_kind(self._definition, row.sample)
         if kind in ("box", "point"):
             return (expected_place(self._definition, row),)
         if kind != "choice":
@@ -170,7 +187,7 @@ class _Table:
             return None
         if not (row.output or "").strip():
             return False
-        data, own = row.sample.data, self._definition.judge_prompt
+        data, own = turn_sample(row.sample, row.variant).data, self._definition.judge_prompt
         answers = _LOGIC.sub(r" <\1> ", "; ".join(data["answers"])).strip()
         values = {
             **data.get("fields", {}),

@@ -13,7 +13,7 @@ from pipelines.errors import SourceError
 USUAL: Final[Mapping[str, tuple[str, ...]]] = load_facts(__package__, "kinds.yaml")["columns"]
 SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answers": "answer"}
 """Names that a columns file may use for ours."""
-MAPPED: Final = (*USUAL, *SYNONYMS, "cluster", "start", "end", "subtitles", "precision", "size")
+MAPPED: Final = (*USUAL, *SYNONYMS, "cluster", "start", "end", "subtitles", "precision", "size", "turns")
 _SEVERAL: Final = ("media", "options", "ignore")  # keys that may name several columns
 _NUMBERED = re.compile(r"(image|img|picture|photo|video|media)_?(\d{1,3})")
 _FAMILY_NAME = re.compile(r"(.*[a-z].*?)_?((?<=_)[a-j]|\d{1,2})")

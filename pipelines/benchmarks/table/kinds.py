@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -57,6 +57,14 @@ def check_headline(name: str, kind: Kind, where: str, scorers: Mapping[str, str]
     metrics = (*official, facts.headline, *facts.secondary, *facts.further)
     if name and name not in metrics:
         raise SourceError(f"{where}: kind {kind} has no metric {name!r}; it has {', '.join(metrics)}")
+
+
+def turn_sample(sample: Sample, variant: str) -> Sample:
+    """Return a sample with the question and answer of one of its turns; itself if it has none."""
+    turns = sample.data.get("turns")
+    if not turns:
+        return sample
+    return replace(sample, data={**sample.data, **turns[int(variant or 0)]})
 
 
 def row_kind(definition: TableDefinition, sample: Sample) -> Kind:

@@ -39,10 +39,10 @@ from pipelines.benchmarks.metrics_kernel.rows import (
     coverage_note,
     unjudged_note,
 )
-from pipelines.benchmarks.records import Metric, Sample
+from pipelines.benchmarks.records import Metric, Sample, split_variant
 from pipelines.benchmarks.scorers import JUDGE
 from pipelines.benchmarks.scorers.boxes import FURTHER_IOUS
-from pipelines.benchmarks.table.kinds import CIRCULAR, OFFICIAL
+from pipelines.benchmarks.table.kinds import CIRCULAR, OFFICIAL, turn_sample
 from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 from pipelines.metrics.intervals import FloatArray
 
@@ -158,7 +158,9 @@ def _open(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
 
 
 def _with_bleu(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
-    references = [list(samples[name].data["answers"]) for name in rows["sample_id"][rows.ok]]
+    answered = zip(rows["sample_id"][rows.ok], rows["variant"][rows.ok], strict=True)
+    asked = (turn_sample(samples[name], split_variant(variant)[0]) for name, variant in answered)
+    references = [list(sample.data["answers"]) for sample in asked]
     return rows.with_columns(bleu_counts=answers_bleu_counts(rows, rows.ok, references))
 
 

@@ -124,6 +124,8 @@ class RowReader:
         return value_of(kinds, row)  # type: ignore[return-value] # checked with the definition
 
     def _answer(self, row: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+        if "turns" in self.definition.columns:
+            return self._turns(row, kind)
         if kind == "generate":
             return {"answers": []}
         cells = self._cells(row, "answer")
@@ -137,6 +139,20 @@ class RowReader:
             return {**_box(cells[0], self.given.box), **self._size(row)}
         is_whole = self.definition.scorers.get(kind) == "last-number"  # of which a list is one answer
         return _ANSWERS[kind](cells[:1] if is_whole else answers_of(cells[0]), self.definition)
+
+    def _turns(self, row: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
+        """Return the questions of a conversation, each with its answer; none of kind `generate`."""
+        questions = _listed_texts(row.get(self.definition.columns["turns"][0]), "turns")
+        answers: list[Any] = [None] * len(questions)
+        if kind != "generate":
+            cell = row.get(self.definition.columns["answer"][0])
+            given = listed(cell) if isinstance(cell, str) else cell
+            answers = given if isinstance(given, list) else [cell]
+        if len(answers) != len(questions):
+            raise ValueError(f"{counted(len(answers), 'answer')} for {counted(len(questions), 'turn')}")
+        known = [{} if kind == "generate" else _ANSWERS[kind](answers_of(each), self.definition) for each in answers]
+        turns = [{"question": text, **facts} for text, facts in zip(questions, known, strict=True)]
+        return {"answers": [], **turns[0], "turns": turns}
 
     def _size(self, row: Mapping[str, Any]) -> dict[str, Any]:
         cells = self._cells(row, "size")
@@ -284,6 +300,13 @@ def _lettered_choice(cell: Any, question: str, letters: str) -> dict[str, Any]:
     place = letters.index(letter)
     options = [*letters[: max(count, place + 1) if count > 1 else len(letters)]]
     return {"options": options, "gold": place, "answers": [letter]}
+
+
+def _listed_texts(cell: Any, what: str) -> list[str]:
+    texts = listed(cell) if isinstance(cell, str) else cell
+    if not isinstance(texts, list) or not texts:
+        raise ValueError(f"{what} {str(cell)[:80]!r} is no list of texts")
+    return [as_text(text, what) for text in texts]
 
 
 def _numbers(cell: Any, count: int, what: str) -> list[float]:

@@ -396,7 +396,11 @@ def _check_roles(
                 f"holds them; it has the columns {described(columns)}"
             )
         check_headline(given.headline, kind, "columns file: headline", scorers)
-    if "question" not in roles and not given.prompt:
+    if "turns" in roles and {*kinds} - {"text", "number", "yes-no", "label", "open", "generate"}:
+        raise SourceError(
+            f"{where}: turns have the kinds text, number, yes-no, label, open and generate, not {kinds[0]}"
+        )
+    if not {"question", "turns"} & roles.keys() and not given.prompt:
         raise SourceError(
             f"{where}: no column of questions (question, prompt, text, query); it has {described(columns)}; name "
             "it in a columns file, or give there the `prompt` that all rows share"
@@ -407,7 +411,10 @@ def _check_roles(
     for key, text in texts.items():
         named = [kind for kind in kinds if kind == key] or [*kinds]
         shows_options = named == ["choice"] and not given.letters and not given.layout
-        needed = [*(["question"] if "question" in roles else []), *(["options"] if shows_options else [])]
+        needed = [
+            *(["question"] if {"question", "turns"} & roles.keys() else []),
+            *(["options"] if shows_options else []),
+        ]
         check_prompt(text, needed, shown, "columns file: prompt")
     if given.judge_prompt:
         check_prompt(given.judge_prompt, ["reply"], (*columns, *JUDGED), "columns file: judge_prompt")

@@ -201,6 +201,28 @@ def test_clips_have_the_frames_and_spans_that_the_definition_says(tmp_path: Path
     assert rejection.reason == "start and end 1 and 0.5 are no span of seconds"
 
 
+def test_each_turn_of_a_conversation_is_asked_and_scored(tmp_path: Path) -> None:
+    rows = [{"q": ["Which animal?", "How many?"], "answer": ["cat", ["2", "two"]], "image": "1.png"},
+            {"q": ["One?", "Two?"], "answer": ["yes"], "image": "1.png"}]  # fmt: skip
+    keys = {"turns": "q", "kind": "text", "scorer": "exact", "prompt": "{question} In a word."}
+    result = ingest(tmp_path, rows, keys, **{"1__png": picture(1)})
+    assert [rejection.reason for rejection in result.rejections] == ["1 answer for 2 turns"]
+    (sample,), benchmark = samples(tmp_path).values(), table_benchmark(result.manifest.table)
+    query = PromptInput(sample, "text", "default", PromptTexts(benchmark.prompt_texts), 42)
+    first, second = benchmark.prompts(query)
+    assert [len(first.steps), len(second.steps)] == [1, 2]
+    shown = [[getattr(part, "text", type(part).__name__) for part in turn.parts] for turn in second.steps[1].turns]
+    assert shown == [["Media", "Which animal? In a word."], ["StepOutput"], ["How many? In a word."]]
+    for variant, scores in (("0", [1.0, 0.0]), ("1", [0.0, 1.0])):
+        rows_of = [
+            Row(request_id="", sample=sample, model="m", task="text", setting="default", variant=variant, status="ok",
+                output=output)
+            for output in ("cat", "two")
+        ]  # fmt: skip
+        assert [benchmark.read(row).values["official_score"] for row in rows_of] == scores
+        assert benchmark.expected(rows_of[0]) == (("cat",) if variant == "0" else ("2", "two"))
+
+
 def test_rows_without_answers_are_asked_and_not_scored(tmp_path: Path) -> None:
     result = ingest(tmp_path, [{"question": "Describe it."}], {"kind": "generate"})
     benchmark = table_benchmark(result.manifest.table)
