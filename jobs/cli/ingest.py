@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,13 +37,14 @@ def ingest(
         ),
     ] = None,
     column_map: Annotated[Path | None, Flag("YAML: our names -> the source's.", "Data")] = None,
-    name: Annotated[str | None, Flag("Name of the table benchmark.", name="--as")] = None,
+    name: Annotated[str | None, Flag("Name of the table benchmark; of the gallery, another name.", name="--as")] = None,
     kind: Annotated[
         str | None,
         Flag("Kind of a table, such as choice, text, number, open or box; default: detected from the columns."),
     ] = None,
     columns: Annotated[
-        Path | None, Flag("For a table: YAML that maps our column names to its own and may set kind and prompt.")
+        Path | None,
+        Flag("YAML of a table: its names of our columns, its kind, prompt and more; of the gallery, keys to replace."),
     ] = None,
     split: Annotated[str | None, Flag("Split of a table to read; default: test files, or all rows.")] = None,
     json: Json = False,
@@ -57,10 +59,11 @@ def ingest(
     if benchmark == "table":
         refuse({"column-map": column_map}, "a table takes --columns FILE.yaml, which may say more")
     else:
-        table_options = {"as": name, "kind": kind, "columns": columns, "split": split}
+        own = {} if is_gallery else {"as": name, "columns": columns}
+        table_options = {"kind": kind, "split": split, **own}
         refuse(table_options, f"only of `ingest table`; {benchmark} has a form of its own")
     if is_gallery:
-        refuse({"column-map": column_map}, f"{benchmark} is a table with a definition of its own")
+        refuse({"column-map": column_map}, f"{benchmark} takes --columns FILE.yaml, whose keys replace its own")
     with Progress(quiet=json) as progress:
         progress.phase(f"ingest {name or benchmark}", 0)
 
@@ -70,7 +73,10 @@ def ingest(
         if benchmark == "table":
             result = _read_table(source, Store(data), name, kind, split, columns, advance)
         elif is_gallery:
-            result = ingest_gallery(source, Store(data), name=benchmark, progress=advance)
+            with _yaml_errors():
+                result = ingest_gallery(
+                    source, Store(data), name=benchmark, own_name=name, columns=columns, progress=advance
+                )
         else:
             result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
     manifest = result.manifest
@@ -123,6 +129,14 @@ def _read_benchmark(
     return ingest_benchmark(by_name(benchmark), Folder(source), data, column_map=columns, progress=progress)
 
 
+@contextmanager
+def _yaml_errors() -> Iterator[None]:
+    try:
+        yield
+    except YamlFileError as error:
+        raise UsageError(f"--columns {error}") from error
+
+
 def _read_table(
     source: str,
     data: Store,
@@ -140,8 +154,6 @@ def _read_table(
         raise UsageError("ingest table: give the benchmark a name, such as --as my-questions")
     if kind and kind not in KINDS:
         raise UsageError(f"--kind: unknown kind {kind!r}{suggest(kind, KINDS)}")
-    try:
+    with _yaml_errors():
         given = read_columns_file(columns) if columns else ColumnsFile()
-    except YamlFileError as error:
-        raise UsageError(f"--columns {error}") from error
     return ingest_table(source, data, name=name, kind=kind or "", split=split or "", columns=given, progress=progress)

@@ -63,11 +63,22 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
 
 
 def ingest_gallery(
-    source: str, data: Store, *, name: str, progress: Callable[[int], None] = lambda _: None
+    source: str,
+    data: Store,
+    *,
+    name: str,
+    own_name: str | None = None,
+    columns: Path | None = None,
+    progress: Callable[[int], None] = lambda _: None,
 ) -> IngestResult:
-    """Read a benchmark of the gallery as distributed; SourceError for data of another one."""
-    definition = gallery_definition(name)
-    folder, table = _of_patterns(_fetched(source, definition), definition, name=name)
+    """Read a benchmark of the gallery as distributed; SourceError for data of another one.
+
+    `columns` has keys in place of those of the definition, `own_name` is the name of the result.
+    """
+    if own_name is not None:
+        check_table_name(own_name)
+    definition = gallery_definition(name, columns)
+    folder, table = _of_patterns(_fetched(source, definition), definition, name=own_name or name)
     return _ingested(folder, table, data, progress)
 
 

@@ -6,9 +6,10 @@ other harnesses.
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from pipelines.benchmarks.prompt_templates import load_yaml
-from pipelines.benchmarks.table.columns_file import ColumnsFile, parse_columns
+from pipelines.benchmarks.table.columns_file import ColumnsFile, parse_columns, read_keys
 
 
 @cache
@@ -23,8 +24,11 @@ def gallery_names() -> list[str]:
     return [*_entries()]
 
 
-@cache
-def gallery_definition(name: str) -> ColumnsFile:
-    """Return the definition of a benchmark of the gallery; KeyError for another name."""
+def gallery_definition(name: str, own: Path | None = None) -> ColumnsFile:
+    """Return the definition of a benchmark of the gallery, with the keys of a columns file in place of its own.
+
+    KeyError for a name that is not in the gallery; SourceError and YamlFileError as `read_columns_file`.
+    """
     path = _entries()[name]
-    return parse_columns(load_yaml(__package__, path), f"gallery/{path}")
+    keys = read_keys(own) if own else {}
+    return parse_columns({**load_yaml(__package__, path), **keys}, str(own or f"gallery/{path}"))

@@ -249,6 +249,11 @@ class ColumnsFile(_Part):
 
 def read_columns_file(path: Path) -> ColumnsFile:
     """Read a columns file; SourceError for an unknown key or a value of another type, YamlFileError for no YAML."""
+    return parse_columns(read_keys(path), str(path))
+
+
+def read_keys(path: Path) -> Mapping[str, Any]:
+    """Return the keys of a columns file as YAML has them, with its published numbers; errors as `read_columns_file`."""
     raw, _ = read_yaml(path, "columns file")
     if not isinstance(raw, dict):
         raise SourceError(f"{path}: not a mapping of names to columns")
@@ -256,7 +261,7 @@ def read_columns_file(path: Path) -> ColumnsFile:
         raw = {**raw, "published": _published(path, name)}
     elif "published" in raw:
         raise SourceError(f"{path}: published must be text, not {name!r}")
-    return parse_columns(raw, str(path))
+    return raw
 
 
 def parse_columns(raw: Mapping[str, Any], where: str) -> ColumnsFile:

@@ -238,7 +238,7 @@ SCORE = ["score", "--models", "random", "--benchmarks", "maia", "--data", "d", "
         (["run", "--models", "random"], "--benchmarks"),
         (["list", "modles"], "models"),
         (["ingest", "maja", "x", "--data", "y"], "'maia'"),
-        (["ingest", "maia", "x", "--data", "y", "--kind", "text", "--as", "z"], "--as, --kind: only of `ingest table`"),
+        (["ingest", "maia", "x", "--data", "y", "--kind", "text", "--as", "z"], "--kind, --as: only of `ingest table`"),
         (["ingest", "table", "x", "--data", "y", "--as", "z", "--column-map", "m"], "--column-map: a table takes"),
         (
             ["list", "benchmarks", "--check"],

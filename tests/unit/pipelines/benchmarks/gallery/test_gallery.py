@@ -168,6 +168,14 @@ def test_names_of_the_gallery_are_commands_arguments(tmp_path: Path, capsys: pyt
     assert run(["ingest", "mmmmu", str(source), "--data", data]) == 2
     assert "did you mean 'mmmu'" in capsys.readouterr().err
     assert run([*run_of, "mme"]) == 0
+    own = tmp_path / "own.yaml"
+    own.write_text("frames: 64\nprompt: 'In short. {question}'\n")
+    assert run(["ingest", "mme", str(source), "--data", data, "--as", "mme-short", "--columns", str(own)]) == 0
+    table = Dataset.open(Store(data), "mme-short").manifest.table
+    assert (table.frames, table.prompt, table.scorers) == (64, "In short. {question}", {"yes-no": "yes-no-first"})
+    own.write_text("frame: 64\n")
+    assert run(["ingest", "mme", str(source), "--data", data, "--columns", str(own)]) == 2
+    assert "unknown key 'frame'; did you mean 'frames'" in capsys.readouterr().err
 
 
 def test_only_the_files_that_are_read_are_fetched_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
