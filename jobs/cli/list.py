@@ -8,8 +8,7 @@ from typing import Annotated
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json, ModelsFiles, refuse
-from jobs.shared.output import print_json, print_line, print_result, terminal_width
-from jobs.shared.tables import table
+from jobs.shared.output import print_json, print_line, print_result, table, terminal_width
 from models.errors import suggest
 from pipelines.errors import UsageError
 from pipelines.flags import Argument, Flag
@@ -51,7 +50,7 @@ def list_(
 
 
 def _print_models(headers: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
-    from jobs.dry_run.gpu_memory import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
+    from jobs.dry_run.helper_models import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
     from jobs.shared.model_checks import by_reason
 
     count = len(headers) - 1 if wide else DEFAULT_MODEL_HEADS
@@ -72,7 +71,7 @@ def _wrapped(line: str) -> str:
 
 def _benchmark_list(what: str, data: str | None) -> tuple[tuple[str, ...], list[list[str]]]:
     from pipelines.benchmarks import benchmark, benchmark_names
-    from pipelines.ingest.known import load_tables
+    from pipelines.ingest.dataset import load_tables
 
     if data:
         load_tables(data)
@@ -100,7 +99,7 @@ def _gallery_rows(known: Collection[str]) -> list[list[str]]:
 
 
 def _model_list(models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
-    from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
+    from jobs.dry_run.helper_models import MODEL_HEADS, model_rows
     from models.catalog_loader import load_models
 
     return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json, RunOptions, refuse
-from jobs.shared.output import print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, table
 from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
 from pipelines.flags import Argument, Flag
@@ -82,7 +81,7 @@ def _scenes(out: Path, objects: str, examples: int | None, seed: int, workers: i
 
 
 def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
-    from jobs.generate.sample_table import write_sample_table
+    from jobs.generate.generate import write_sample_table
 
     if not 1 <= rows <= _MAX_ROWS:
         raise UsageError(f"--examples {rows}: give 1 to {_MAX_ROWS:,}")

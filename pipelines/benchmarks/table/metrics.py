@@ -43,8 +43,8 @@ from pipelines.benchmarks.records import Metric, Sample, split_variant
 from pipelines.benchmarks.scorers import JUDGE
 from pipelines.benchmarks.scorers.boxes import FURTHER_IOUS
 from pipelines.benchmarks.table.kinds import CIRCULAR, OFFICIAL, turn_sample
-from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.ngrams import bleu_of_counts, bleu_of_sums
 
 MACRO: Final = "accuracy_macro"
 
