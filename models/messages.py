@@ -30,8 +30,11 @@ class Media:
 
     kind: Literal["image", "video"]
     source: str
-    """SHA-256 (hex) of a stored file's content, or `blank:...` for a single-colour one (see `blank`); a stress test
-    adds `~` and a change of the pixels or frames, such as `~jpeg-30` (`pipelines.plan.stress`)."""
+    """SHA-256 (hex) of a stored file's content, or `blank:...` for a single-colour one (see `blank`).
+
+    `~` adds a change of pixels or frames for a stress test, such as `~jpeg-30` (`pipelines.plan.stress`), or a clip's
+    span, `~span-30-120`: its first and last frame.
+    """
     frames: int = 0  # frames of a video, sampled uniformly from first to last, 1 the first alone; 0 for a picture
 
     @property

@@ -21,6 +21,10 @@ class SourceError(PipelineError):
     """The folder given to `ingest` is not the benchmark as distributed. Says what was expected and where."""
 
 
+class LayoutError(SourceError):
+    """A source lacks columns that the definition of its benchmark names."""
+
+
 class TooLargeError(SourceError):
     """A file is larger than its reader accepts. Says how large, and what the limit is."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,37 +24,46 @@ from pipelines.flags import Argument, Flag
 
 @listed("Set up", "ingest maia MAIA_FOLDER --data data")
 def ingest(
-    benchmark: Annotated[str, Argument("The benchmark of the source; or table, for your own questions.")],
+    benchmark: Annotated[
+        str, Argument("The benchmark of the source (`list benchmarks`); or table, for your own questions.")
+    ],
     data: Annotated[str, Flag("Location of the ingested data: a folder or s3://bucket/key.", "Data", kind="location")],
     source: Annotated[
         str | None,
         Argument(
-            "The benchmark as distributed: a folder or s3://bucket/key. For table also a file or "
-            "hf://datasets/OWNER/NAME.",
+            "The benchmark as distributed: a folder or s3://bucket/key. For table and the gallery also a file or "
+            "hf://OWNER/NAME@REVISION.",
             kind="location",
         ),
     ] = None,
     column_map: Annotated[Path | None, Flag("YAML: our names -> the source's.", "Data")] = None,
-    name: Annotated[str | None, Flag("Name of the table benchmark.", name="--as")] = None,
+    name: Annotated[str | None, Flag("Name of the table benchmark; of the gallery, another name.", name="--as")] = None,
     kind: Annotated[
         str | None,
-        Flag("Kind of a table: choice, yes-no, label, text, number or open; default: detected from the columns."),
+        Flag("Kind of a table, such as choice, text, number, open or box; default: detected from the columns."),
     ] = None,
     columns: Annotated[
-        Path | None, Flag("For a table: YAML that maps our column names to its own and may set kind and prompt.")
+        Path | None,
+        Flag("YAML of a table: its names of our columns, its kind, prompt and more; of the gallery, keys to replace."),
     ] = None,
     split: Annotated[str | None, Flag("Split of a table to read; default: test files, or all rows.")] = None,
     json: Json = False,
 ) -> None:
     """Read a benchmark as distributed, validate every row, write canonical shards."""
+    from pipelines.benchmarks.gallery import gallery_names
+    from pipelines.ingest.table import ingest_gallery
     from pipelines.storage.store import Store
 
     source = _checked_source(benchmark, source, name, data)
+    is_gallery = benchmark in gallery_names()
     if benchmark == "table":
         refuse({"column-map": column_map}, "a table takes --columns FILE.yaml, which may say more")
     else:
-        table_options = {"as": name, "kind": kind, "columns": columns, "split": split}
+        own = {} if is_gallery else {"as": name, "columns": columns}
+        table_options = {"kind": kind, "split": split, **own}
         refuse(table_options, f"only of `ingest table`; {benchmark} has a form of its own")
+    if is_gallery:
+        refuse({"column-map": column_map}, f"{benchmark} takes --columns FILE.yaml, whose keys replace its own")
     with Progress(quiet=json) as progress:
         progress.phase(f"ingest {name or benchmark}", 0)
 
@@ -62,6 +72,11 @@ def ingest(
 
         if benchmark == "table":
             result = _read_table(source, Store(data), name, kind, split, columns, advance)
+        elif is_gallery:
+            with _yaml_errors():
+                result = ingest_gallery(
+                    source, Store(data), name=benchmark, own_name=name, columns=columns, progress=advance
+                )
         else:
             result = _read_benchmark(benchmark, source, Store(data), column_map, advance)
     manifest = result.manifest
@@ -84,9 +99,11 @@ def ingest(
 def _checked_source(benchmark: str, source: str | None, name: str | None, data: str) -> str:
     """Return the source; UsageError if there is none, or if a table stands in the place of a benchmark."""
     from pipelines.benchmarks import benchmark_names, unknown_name
+    from pipelines.benchmarks.gallery import gallery_names
     from pipelines.benchmarks.table.files import ENDINGS
 
-    if benchmark in ("table", *benchmark_names()):
+    names = [*benchmark_names(), *gallery_names()]
+    if benchmark in ("table", *names):
         if source is None:
             flags = f"--as {name or 'NAME'} --data {data}" if benchmark == "table" else f"--data {data}"
             example = f"vlmsweep ingest {benchmark} SOURCE {flags}"
@@ -97,7 +114,7 @@ def _checked_source(benchmark: str, source: str | None, name: str | None, data: 
     hint = f"your own questions? `vlmsweep ingest table {table} --as {own_name} --data {data}`"
     if table.lower().endswith(ENDINGS):
         raise UsageError(f"{benchmark!r} is no benchmark; {hint}")
-    raise UsageError(f"{unknown_name('benchmark', benchmark, benchmark_names())}; {hint}".replace("?; ", "? "))
+    raise UsageError(f"{unknown_name('benchmark', benchmark, names)}; {hint}".replace("?; ", "? "))
 
 
 def _read_benchmark(
@@ -110,6 +127,14 @@ def _read_benchmark(
 
     columns = read_column_map(column_map) if column_map else None
     return ingest_benchmark(by_name(benchmark), Folder(source), data, column_map=columns, progress=progress)
+
+
+@contextmanager
+def _yaml_errors() -> Iterator[None]:
+    try:
+        yield
+    except YamlFileError as error:
+        raise UsageError(f"--columns {error}") from error
 
 
 def _read_table(
@@ -129,8 +154,6 @@ def _read_table(
         raise UsageError("ingest table: give the benchmark a name, such as --as my-questions")
     if kind and kind not in KINDS:
         raise UsageError(f"--kind: unknown kind {kind!r}{suggest(kind, KINDS)}")
-    try:
+    with _yaml_errors():
         given = read_columns_file(columns) if columns else ColumnsFile()
-    except YamlFileError as error:
-        raise UsageError(f"--columns {error}") from error
     return ingest_table(source, data, name=name, kind=kind or "", split=split or "", columns=given, progress=progress)

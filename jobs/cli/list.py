@@ -2,7 +2,7 @@
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,9 @@ _WIDTH = 100  # columns that a list fits if the terminal has as many, or none is
 def list_(
     what: Annotated[str, Argument("benchmarks, models or settings")],
     models_file: ModelsFiles = None,
+    data: Annotated[
+        str | None, Flag("For benchmarks: ingested data, whose own tables are listed too.", kind="location")
+    ] = None,
     check: Annotated[bool, Flag("For models: report revisions that are behind the hub's main or deleted.")] = False,
     wide: Annotated[bool, Flag("Of models: all columns, and reasons on one line each.")] = False,
     json: Json = False,
@@ -31,10 +34,12 @@ def list_(
     if what != "models":
         refuse({"check": check}, f"only models have revisions; give `vlmsweep list models --check`, not {what}")
         refuse({"wide": wide}, f"only the list of models has further columns, not {what}")
+    else:
+        refuse({"data": data}, "only benchmarks are in data; give `vlmsweep list benchmarks --data URI`")
     if check:
         _check_revisions(models_file or [], as_json=json)
         return
-    headers, rows = _model_list(models_file or []) if what == "models" else _benchmark_list(what)
+    headers, rows = _model_list(models_file or []) if what == "models" else _benchmark_list(what, data)
     if json:
         print_json([dict(zip(headers, row, strict=True)) for row in rows])
         return
@@ -64,17 +69,32 @@ def _wrapped(line: str) -> str:
     return textwrap.fill(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
 
 
-def _benchmark_list(what: str) -> tuple[tuple[str, ...], list[list[str]]]:
+def _benchmark_list(what: str, data: str | None) -> tuple[tuple[str, ...], list[list[str]]]:
     from pipelines.benchmarks import benchmark, benchmark_names
+    from pipelines.ingest.dataset import load_tables
 
+    if data:
+        load_tables(data)
     benchmarks = [benchmark(name) for name in benchmark_names()]
     if what == "benchmarks":
         return ("benchmark", "title", "tasks", "headline", "source"), [
             [entry.name, entry.title, ", ".join((*entry.tasks, *entry.derived_tasks)), entry.headline, entry.citation]
             for entry in benchmarks
-        ]
+        ] + _gallery_rows({entry.name for entry in benchmarks})
     return ("benchmark", "task", "settings"), [
         [entry.name, task, ", ".join(settings)] for entry in benchmarks for task, settings in entry.tasks.items()
+    ]
+
+
+def _gallery_rows(known: Collection[str]) -> list[list[str]]:
+    """Return the gallery's benchmarks that are not ingested."""
+    from pipelines.benchmarks.gallery import gallery_definition, gallery_names
+    from pipelines.benchmarks.table.kinds import OFFICIAL
+
+    definitions = {name: gallery_definition(name) for name in gallery_names() if name not in known}
+    return [
+        [name, each.title, ", ".join(each.kinds), OFFICIAL, f"gallery: {each.citation} ({each.licence})"]
+        for name, each in definitions.items()
     ]
 
 

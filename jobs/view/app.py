@@ -21,7 +21,7 @@ from jobs.view.pages import Pages
 from pipelines.benchmarks.records import MediaRef
 from pipelines.errors import DatasetError, PipelineError, UnknownNameError
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.stress.conditions import Condition
+from pipelines.plan.stress.conditions import is_change
 from pipelines.samples.media import find_ref, media_type
 
 RETRY_AFTER: Final = {"Retry-After": "5"}
@@ -179,7 +179,7 @@ def _frame(pages: Pages, request: Request) -> Response:
     if not all(number.isascii() and number.isdigit() and len(number) < 7 for number in numbers):
         raise HTTPException(404, "no such frame")
     change = request.query_params.get("change", "")
-    if change and not Condition.from_change(change):
+    if change and not is_change(change):
         raise HTTPException(404, "no such change")
     content = pages.media.frame(dataset, ref, int(numbers[0]), int(numbers[1]), change)
     return Response(content, media_type="image/jpeg", headers={"cache-control": "private, max-age=3600"})

@@ -65,7 +65,10 @@ def benchmark(name: str) -> BenchmarkDefinition:
     tables = known_tables()
     if name in tables:
         return table_benchmark(tables[name])
-    raise unknown_name("benchmark", name, benchmark_names())
+    gallery = importlib.import_module(f"{__name__}.gallery")
+    if name in gallery.gallery_names():
+        raise UnknownNameError(f"{name} is not ingested; run `vlmsweep ingest {name} SOURCE --data URI` first")
+    raise unknown_name("benchmark", name, [*benchmark_names(), *gallery.gallery_names()])
 
 
 def table_benchmark(definition: TableDefinition) -> BenchmarkDefinition:

@@ -6,13 +6,13 @@ with the definition of its plan, whatever the name stands for here.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, Self, TypeAlias, get_args
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.errors import UsageError
 
-Kind: TypeAlias = Literal["choice", "yes-no", "label", "text", "number", "open"]
+Kind: TypeAlias = Literal["choice", "yes-no", "label", "text", "number", "open", "box", "point", "generate"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 DEFAULT_TOLERANCE: Final = 0.05
 
@@ -34,6 +34,35 @@ class TableDefinition:
     has_media: bool = False
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # our name -> those of the source
     published: tuple[PublishedValue, ...] = ()
+    further_kinds: tuple[Kind, ...] = ()  # of a table that mixes kinds, besides `kind`
+    prompts: Mapping[str, str] = field(default_factory=dict)  # by kind, or by the key in a row's data; `prompt` is one
+    scorers: Mapping[str, str] = field(default_factory=dict)  # kind -> name of its scorer
+    letters: str = ""  # of options that the question holds
+    fields: tuple[str, ...] = ()  # columns whose values prompts show
+    groups: tuple[str, ...] = ()  # metrics of rows that are right together
+    by: tuple[str, ...] = ()  # further groupings
+    macro_over: str = ""  # the grouping over which `official_score_macro` is a mean
+    macro_of: str = "official_score"  # the metric that it is a mean of
+    frames: int = 0  # of a clip; 0: by `fps`, else the default
+    fps: float = 0.0  # frames a second of a clip; 0: none
+    has_subtitles: bool = False
+    judge_prompt: str = ""
+    judge_scale: tuple[str, ...] = ()
+    coordinates: str = "0-1"  # of boxes in replies
+    note: str = ""  # how to read its numbers, for the report
+    extract: str = ""  # what of a reply is scored; `braces`: the last text in braces
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of its rows, each a task."""
+        return self.kind, *self.further_kinds
+
+    def identity(self) -> dict[str, Any]:
+        """Return what the fingerprint of its data contains: fields of later versions only if they are set."""
+        plain = {each.name: each for each in fields(self)}
+        later = [*plain][[*plain].index("further_kinds") :]
+        default = asdict(TableDefinition(name=self.name, kind=self.kind))
+        return {name: value for name, value in asdict(self).items() if name not in later or value != default[name]}
 
     @property
     def described_columns(self) -> str:
@@ -48,7 +77,7 @@ class TableDefinition:
 _KNOWN: Final[dict[str, TableDefinition]] = {}
 
 
-_SHARED_FIELDS: Final = ("kind", "headline", "published")
+_SHARED_FIELDS: Final = ("kind", "further_kinds", "scorers", "headline", "published")
 """What two definitions of a name must share to stand in one table: its columns, its main column and its other rows."""
 
 

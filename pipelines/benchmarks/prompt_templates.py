@@ -63,13 +63,16 @@ class PromptTexts:
             if version not in self._texts:
                 raise UsageError(f"no prompt is named {version!r}; there are {', '.join(sorted(texts))}")
 
+    def template(self, version: str) -> str:
+        """Return the text of a version with its placeholders, in the user's wording if there is one."""
+        name = self._instead.get(version, version)
+        return self._overrides.get(name, self._texts[name])
+
     def fill(self, version: str, **fields: str) -> str:
         """Fill the `{name}` fields of a version in one pass: braces in data stay as they are."""
         pieces = self._pieces.get(version)
         if pieces is None:
-            name = self._instead.get(version, version)
-            pieces = _FIELD.split(self._overrides.get(name, self._texts[name]))
-            self._pieces[version] = pieces
+            pieces = self._pieces[version] = _FIELD.split(self.template(version))
         filled = pieces.copy()
         filled[1::2] = [fields.get(field, f"{{{field}}}") for field in pieces[1::2]]
         return "".join(filled)

@@ -168,6 +168,7 @@ class Row:
     status: Status
     output: str | None  # without what `dropped` names
     dropped: tuple[str, ...] = ()  # what `replies.cleaning` removed from the model's reply
+    raw: str | None = None  # the reply with it; None if nothing was removed
     finish_reason: str = ""
     steps: tuple[str, ...] = ()
     given: Mapping[str, float] = field(default_factory=dict)  # float columns of the predictions or of scorers

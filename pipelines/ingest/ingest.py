@@ -376,7 +376,7 @@ class SampleSpool:
 
     def fingerprint(self, table: TableDefinition | None) -> str:
         """Return a hash of the samples, in any order, and of a table's definition; media count by content."""
-        total = hashlib.sha256(b"" if table is None else stable_json(asdict(table)).encode())
+        total = hashlib.sha256(b"" if table is None else stable_json(table.identity()).encode())
         for (digest,) in self._rows.execute("SELECT digest FROM samples ORDER BY digest"):
             total.update(digest)
         return total.hexdigest()[:32]

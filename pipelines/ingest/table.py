@@ -3,10 +3,13 @@
 A table of the Hugging Face hub is `hf://datasets/OWNER/NAME@REVISION`, or its cache as it lies on disk.
 """
 
+import os
 import posixpath
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from glob import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +17,12 @@ import yaml
 
 from models.guards.regular_files import read_regular
 from pipelines.benchmarks import code_benchmarks, table_benchmark
+from pipelines.benchmarks.gallery import gallery_definition
+from pipelines.benchmarks.table.columns import described
 from pipelines.benchmarks.table.columns_file import ColumnsFile
-from pipelines.benchmarks.table.files import ENDINGS, find_files
-from pipelines.benchmarks.table.survey import survey
-from pipelines.errors import SourceError, StoreError, UsageError
+from pipelines.benchmarks.table.files import ENDINGS, TableFiles, find_files
+from pipelines.benchmarks.table.survey import TableSource, survey
+from pipelines.errors import LayoutError, SourceError, StoreError, UsageError
 from pipelines.ingest.ingest import IngestResult, ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.backend import is_remote
@@ -47,12 +52,125 @@ def ingest_table(  # noqa: PLR0913 - the flags of the command
 ) -> IngestResult:
     """Read, check and store a table under `data/NAME`; SourceError where it has no usable row, or no kind."""
     check_table_name(name)
+    if columns.files:
+        folder, table = _of_patterns(_fetched(source, columns), columns, name=name, kind=kind, split=split)
+        return _ingested(folder, table, data, progress)
     folder, file = _located(source)
-    if not file and (title := card_title(folder)):
-        columns = replace(columns, texts={"title": title, **columns.texts})
+    if not file and not columns.title and (title := card_title(folder)):
+        columns = columns.model_copy(update={"title": title})
     table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=columns)
+    return _ingested(folder, table, data, progress)
+
+
+def ingest_gallery(
+    source: str,
+    data: Store,
+    *,
+    name: str,
+    own_name: str | None = None,
+    columns: Path | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> IngestResult:
+    """Read a benchmark of the gallery as distributed; SourceError for data of another one.
+
+    `columns` has keys in place of those of the definition, `own_name` is the name of the result.
+    """
+    if own_name is not None:
+        check_table_name(own_name)
+    definition = gallery_definition(name, columns)
+    folder, table = _of_patterns(_fetched(source, definition), definition, name=own_name or name)
+    return _ingested(folder, table, data, progress)
+
+
+def _ingested(folder: Folder, table: TableSource, data: Store, progress: Callable[[int], None]) -> IngestResult:
     benchmark = replace(table_benchmark(table.definition), source=table.read)
     return ingest_benchmark(benchmark, folder, data, table=table.definition, progress=progress)
+
+
+def _fetched(source: str, definition: ColumnsFile) -> str:
+    """Return the folder or file of a source, of the hub only with the files that a definition reads."""
+    if source.startswith(PREFIX):
+        return str(download(source, _patterns(definition)))
+    return source if is_remote(source) else str(snapshot_of_cache(Path(source).expanduser()))
+
+
+def _of_patterns(
+    source: str, definition: ColumnsFile, *, name: str, kind: str = "", split: str = ""
+) -> tuple[Folder, TableSource]:
+    """Return the folder of the files that a definition names, and their table; SourceError without such files."""
+    variants = definition.variants or (definition,)
+    for given in variants:
+        found = next(filter(None, (_matching(source, pattern) for pattern in given.files)), None)
+        if found is None:
+            continue
+        folder, paths = found
+        try:
+            table = survey(folder, TableFiles(tuple(paths)), name=name, kind=kind, split=split, given=given)
+        except LayoutError:
+            if given is variants[-1]:
+                raise
+            continue
+        if others := _other_tables(folder, paths, source, given):
+            table = replace(table, warnings=(*table.warnings, f"{', '.join(paths[:3])} read; left alone: {others}"))
+        return folder, table
+    folder, file = _located(source)  # another layout, whose missing columns say so
+    table = survey(folder, find_files(folder, file, split), name=name, kind=kind, split=split, given=variants[-1])
+    if file:
+        return folder, table
+    patterns = ", ".join(dict.fromkeys(pattern for given in variants for pattern in given.files))
+    raise SourceError(
+        f"{source}: no file of {name}, which are {patterns}; give the folder that holds them, or one file"
+    )
+
+
+def _matching(source: str, pattern: str) -> tuple[Folder, list[str]] | None:
+    """Return the folder of a repository and its files of a pattern; None if the source has none.
+
+    The source is the folder, or a file or folder in it that the pattern, or its first parts, matches.
+    """
+    path = source if is_remote(source) else os.path.abspath(source)  # noqa: PTH100 - links stay as they are
+    names, parts = path.rstrip("/").split("/"), pattern.split("/")
+    is_file = source.lower().endswith(ENDINGS) and (is_remote(source) or not Path(path).is_dir())
+    if not is_file and (paths := Folder(path).glob(pattern)):
+        return Folder(path), paths
+    for count in range(len(parts), 0, -1):
+        if (count == len(parts)) != is_file or not all(map(fnmatchcase, names[-count:], parts[:count])):
+            continue
+        tail = "/".join(names[-count:])
+        root = Folder("/".join(names[:-count]), tail)
+        paths = [tail] * root.exists(tail) if is_file else root.glob(f"{escape(tail)}/{'/'.join(parts[count:])}")
+        if paths:
+            return root, paths
+    if is_file:
+        return (Folder("/".join(names[:-1]), names[-1]), names[-1:]) if fnmatchcase(names[-1], parts[-1]) else None
+    alone = [Folder(path).glob("/".join(parts[start:])) for start in range(1, len(parts))]
+    return next(((Folder(path), paths) for paths in alone if paths), None)
+
+
+def _other_tables(folder: Folder, paths: Sequence[str], source: str, given: ColumnsFile) -> str:
+    """Return the tables of a repository that are not read, for a line; '' for none, or if the source is a file."""
+    if source.lower().endswith(ENDINGS) or folder.uri != Folder(source).uri:
+        return ""
+    joined = folder.glob(given.join.files) if given.join else []
+    words = {column.partition("/")[0] for column in given.columns.get("subtitles", ())}
+    found = [
+        path
+        for pattern in ("*", "*/*")
+        for path in folder.glob(pattern)
+        if path.lower().endswith(ENDINGS) and path not in (*paths, *joined) and path.partition("/")[0] not in words
+    ]
+    return described(found, 8) if found else ""
+
+
+def _patterns(definition: ColumnsFile) -> list[str] | None:
+    """Return which files of a repository are fetched; None for all, if media lie beside the tables."""
+    variants = definition.variants or (definition,)
+    joined = [definition.join.files] if definition.join else []
+    patterns = [pattern for given in variants for pattern in given.files]
+    beside = any("{" in column for given in variants for column in given.columns.get("media", ()))
+    if beside or definition.roots or not all(pattern.endswith(".parquet") for pattern in patterns):
+        return None
+    return [*patterns, *joined, _CARD]
 
 
 def _located(source: str) -> tuple[Folder, str]:
@@ -79,10 +197,10 @@ PREFIX: Final = "hf://"
 _CARD: Final = "README.md"
 _FRONT_MATTER: Final = re.compile(r"---\s*\n(.*?)\n---\s*(\n|$)", re.DOTALL)
 _MAX_TITLE: Final = 200
-_ADDRESS = re.compile(r"hf://datasets/(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
+_ADDRESS = re.compile(r"hf://(?:datasets/)?(?P<name>[\w.-]+/[\w.-]+)(?:@(?P<revision>[\w./-]+))?/?")
 
 
-def download(address: str) -> Path:
+def download(address: str, patterns: Sequence[str] | None = None) -> Path:
     """Return the folder of a data set of the hub, fetched to its cache; StoreError where it cannot be had."""
     match = _ADDRESS.fullmatch(address)
     if match is None:
@@ -91,7 +209,9 @@ def download(address: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        folder = snapshot_download(match["name"], repo_type="dataset", revision=match["revision"])
+        folder = snapshot_download(
+            match["name"], repo_type="dataset", revision=match["revision"], allow_patterns=patterns
+        )
     except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         problem = str(error).strip().partition("\n")[0][:200]
         raise StoreError(

@@ -59,8 +59,19 @@ def _as_jpeg(frame: np.ndarray, quality: int) -> np.ndarray:
 
 
 def _changes(request: dict[str, Any]) -> dict[str, int]:
-    kind, _, number = request["change"].partition("-")
-    return {kind: int(number)} if kind else {}
+    """Return the numbers of each change by its name; of a span its first and last frame."""
+    changes = dict[str, int]()
+    for change in filter(None, request["change"].split("~")):
+        kind, *numbers = change.split("-")
+        changes |= {kind: int(numbers[0])} if len(numbers) == 1 else {kind: int(numbers[0]), "last": int(numbers[1])}
+    return changes
+
+
+def _pick(total: int, count: int, change: dict[str, int]) -> list[int]:
+    """Return the indices of the frames to show of a clip, or of a span in it."""
+    first = min(change.get("span", 0), max(total - 1, 0))
+    end = min(change.get("last", total) + 1, total)
+    return [first + index for index in uniform_indices(max(end - first, 0), count, change.get("frames", 0))]
 
 
 def _with_decord(
@@ -152,7 +163,7 @@ def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
     decoder = {"decord": _with_decord, "pyav": _with_pyav}[request["decoder"]]
     change = _changes(request)
     shrink = _shrinker(request["max_pixels"], change)
-    pick = partial(uniform_indices, count=max(request["frames"], 1), shift=change.get("frames", 0))
+    pick = partial(_pick, count=max(request["frames"], 1), change=change)
     frames, seconds, fps, total = decoder(request["path"], request["container"], pick, shrink)
     if not frames:
         raise ValueError("no frame could be decoded")

@@ -31,7 +31,7 @@ class ShownMedia:
     @property
     def changed(self) -> str:
         """What a stress test changed of it, in words; '' for nothing."""
-        condition = Condition.from_change(self.change)
+        condition = Condition.from_change(self.change.rpartition("~")[2])
         return condition.text if condition else ""
 
 

@@ -144,7 +144,7 @@ class PartScorer:
         }
 
     def _inputs(self, rows: Sequence[Row], by_judge: Mapping[str, Mapping[str, float]]) -> str:
-        answers = [(*_ANSWER(row), sorted(row.given.items()), row.dropped) for row in rows]
+        answers = [(*_ANSWER(row), sorted(row.given.items()), row.dropped, *filter(None, (row.raw,))) for row in rows]
         judged = {"judges": [judge.name for judge in self._judges], "verdicts": by_judge}
         return stable_id(
             {

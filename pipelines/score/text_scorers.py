@@ -87,7 +87,7 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         return row
     read = context.prompts.benchmark.reading
     output, dropped = clean_reply(row.output, lambda text: read(replace(row, output=text)).answer is not None)
-    return replace(row, output=output, dropped=dropped)
+    return replace(row, output=output, dropped=dropped, raw=row.output if dropped else None)
 
 
 HUB_TIMEOUT_S = 5.0

@@ -50,6 +50,7 @@ EXIT_CODES = {
     "pipelines.errors.DecodeError": 2,
     "pipelines.errors.FencedError": 3,
     "pipelines.errors.InternalError": 70,
+    "pipelines.errors.LayoutError": 2,
     "pipelines.errors.LockedError": 3,
     "pipelines.errors.ModelUnavailableError": 3,
     "pipelines.errors.PipelineError": 2,

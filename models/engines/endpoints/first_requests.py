@@ -39,10 +39,12 @@ class Prefix:
 
 
 def shared_prefix(call: Call, pictures: Callable[[Media], int]) -> Prefix | None:
-    """Return what a call shares with its media group; None without media. In a turn media come before the text."""
+    """Return what a call shares with its media group; None without media, or with text before them in their turn."""
     for number, turn in enumerate(call.turns):
         medium = next((part for part in turn.parts if isinstance(part, Media)), None)
         if medium is not None:
+            if turn.parts[0] != medium:
+                return None
             return Prefix((call.turns[:number], turn.role, medium), pictures(medium))
     return None
 

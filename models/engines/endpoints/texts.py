@@ -9,29 +9,36 @@ from models.spec import ModelSpec
 MARK: Final = "cache_control"
 
 
-def turn_text(turn: Turn) -> str:
-    """Return the texts of a turn, joined by line breaks where a picture was between them."""
-    text, is_split = "", False
+def parts_in_order(turn: Turn) -> list[str | Media]:
+    """Return the texts and media of a turn in their order, adjacent texts as one."""
+    parts: list[str | Media] = []
     for part in turn.parts:
-        if isinstance(part, Text):
-            if is_split and text and not text[-1].isspace() and not part.text[:1].isspace():
-                text += "\n"
-            text, is_split = text + part.text, False
-        else:
-            is_split = True
-    # Half a surrogate pair, which JSON files can hold, cannot be encoded in UTF-8.
-    return text.encode("utf-8", "replace").decode("utf-8")
+        if isinstance(part, Media):
+            parts.append(part)
+        elif isinstance(part, Text) and part.text:
+            # Half a surrogate pair, which JSON files can hold, cannot be encoded in UTF-8.
+            text = part.text.encode("utf-8", "replace").decode("utf-8")
+            if parts and isinstance(parts[-1], str):
+                parts[-1] += text
+            else:
+                parts.append(text)
+    return parts
+
+
+def turn_text(turn: Turn) -> str:
+    """Return the texts of a turn."""
+    return "".join(part for part in parts_in_order(turn) if isinstance(part, str))
 
 
 def chat_message(
     turn: Turn, pictures: Mapping[Media, Sequence[str]], picture: Callable[[str], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return a turn as a message: its pictures, each as `picture` makes it of a data URI, then the text."""
-    content = [picture(uri) for part in turn.parts if isinstance(part, Media) for uri in pictures[part]]
-    text = turn_text(turn)
-    if content and text:
-        content.append({"type": "text", "text": text})
-    return {"role": turn.role, "content": content or text}
+    """Return a turn as a message: its pictures, each as `picture` makes it of a data URI, and texts, in their order."""
+    content: list[dict[str, Any]] = []
+    for part in parts_in_order(turn):
+        content += [{"type": "text", "text": part}] if isinstance(part, str) else map(picture, pictures[part])
+    has_pictures = any(isinstance(part, Media) for part in turn.parts)
+    return {"role": turn.role, "content": content if has_pictures else turn_text(turn)}
 
 
 def system_text(spec: ModelSpec, call: Call) -> str | None:
@@ -41,8 +48,10 @@ def system_text(spec: ModelSpec, call: Call) -> str | None:
 
 
 def marked_messages(messages: Sequence[Mapping[str, Any]], pictures: int) -> list[Mapping[str, Any]]:
-    """Return messages with a mark on the last of the first `pictures` pictures, which come first in their message."""
+    """Return messages with a mark on the last of the first `pictures` pictures."""
     first = next(number for number, message in enumerate(messages) if not isinstance(message["content"], str))
     content = list(messages[first]["content"])
-    content[pictures - 1] = {**content[pictures - 1], MARK: {"type": "ephemeral"}}
+    places = [number for number, part in enumerate(content) if part["type"] != "text"]
+    last = places[pictures - 1]
+    content[last] = {**content[last], MARK: {"type": "ephemeral"}}
     return [*messages[:first], {**messages[first], "content": content}, *messages[first + 1 :]]

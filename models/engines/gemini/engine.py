@@ -9,9 +9,9 @@ from models.engines.endpoints.dialect import Dialect, Pictures
 from models.engines.endpoints.engine import EndpointEngine
 from models.engines.endpoints.first_requests import Prefix
 from models.engines.endpoints.pictures import split_uri
-from models.engines.endpoints.texts import system_text, turn_text
+from models.engines.endpoints.texts import parts_in_order, system_text
 from models.engines.gemini.replies import read_content
-from models.messages import Call, Media, Turn
+from models.messages import Call, Turn
 from models.spec import ModelSpec
 
 _RESOLUTIONS: Final = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
@@ -79,11 +79,12 @@ def model_path(spec: ModelSpec) -> str:
 
 
 def _content(turn: Turn, pictures: Pictures) -> dict[str, Any]:
-    uris = [split_uri(uri) for part in turn.parts if isinstance(part, Media) for uri in pictures[part]]
-    parts: list[dict[str, Any]] = [{"inlineData": {"mimeType": mime_type, "data": data}} for mime_type, data in uris]
-    text = turn_text(turn)
-    parts += [{"text": text}] if text or not uris else []
-    return {"role": "model" if turn.role == "assistant" else "user", "parts": parts}
+    parts: list[dict[str, Any]] = []
+    for part in parts_in_order(turn):
+        uris = [] if isinstance(part, str) else map(split_uri, pictures[part])
+        parts += [{"text": part}] if isinstance(part, str) else []
+        parts += [{"inlineData": {"mimeType": mime_type, "data": data}} for mime_type, data in uris]
+    return {"role": "model" if turn.role == "assistant" else "user", "parts": parts or [{"text": ""}]}
 
 
 def _thinking(spec: ModelSpec) -> dict[str, Any] | None:

@@ -1,6 +1,8 @@
 """Read and score an answer by the kind of its table."""
 
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -17,7 +19,10 @@ from pipelines.benchmarks.readers.short_answers import (
     vqa_accuracy,
 )
 from pipelines.benchmarks.records import Reading, Row
-from pipelines.benchmarks.table.kinds import gold_letter, rotated
+from pipelines.benchmarks.scorers import JUDGE, official
+from pipelines.benchmarks.scorers.letters import read_scale
+from pipelines.benchmarks.scorers.records import Gold
+from pipelines.benchmarks.table.kinds import OFFICIAL, gold_letter, rotated, row_kind, turn_sample
 from pipelines.benchmarks.text_cleaning import collapsed
 from pipelines.metrics.meteor import meteor_english
 from pipelines.metrics.text import rouge_l
@@ -27,15 +32,72 @@ UNREADABLE: Final = "unreadable"
 
 def read_answer(definition: TableDefinition, row: Row) -> Reading:
     """Read one prediction; an answer that cannot be read is wrong, a request that failed has no score."""
-    reading = _READERS[definition.kind](definition, row)
+    kind, row = row_kind(definition, row.sample), replace(row, sample=turn_sample(row.sample, row.variant))
+    reading = _READERS[kind](definition, row)
     flags = (*reading.flags, *(("truncated",) if row.finish_reason == "length" else ()))
-    return Reading(answer=reading.answer, rule=reading.rule, flags=flags, values=reading.values)
+    values = {**reading.values, **_official(definition, kind, row)}
+    return Reading(answer=reading.answer, rule=reading.rule, flags=flags, values=values)
 
 
-def read_verdict(text: str) -> bool | None:
-    """Read whether a judge said yes; None where it said neither word, or both."""
-    answer = read_yes_no(text)
-    return None if answer is None else answer == "yes"
+def judged_score(definition: TableDefinition, reply: str) -> float | None:
+    """Return what a judge's reply is worth, from 0 to 1; None for an unreadable one."""
+    scale = definition.judge_scale
+    if not scale:
+        answer = read_yes_no(reply)
+        return None if answer is None else float(answer == "yes")
+    read = read_scale(reply, scale if len(scale) > 1 else scale[0])
+    return read[0] if read else None
+
+
+def _official(definition: TableDefinition, kind: Kind, row: Row) -> dict[str, float]:
+    """Return the values by the scorer of a row's kind; none without one, or without a verdict that it needs."""
+    scorer = definition.scorers.get(kind)
+    if scorer is None:
+        return {}
+    if scorer == JUDGE:
+        return _judged(definition, row)
+    reply = row.output if row.raw is None else row.raw  # official scripts clean nothing
+    scored = official(scorer, _extracted(definition, reply or ""), gold_of(definition, row))
+    said = {"official_yes": float(scored.answer == "yes")} if kind == "yes-no" else {}
+    return {OFFICIAL: scored.score, **scored.values, **said}
+
+
+def _judged(definition: TableDefinition, row: Row) -> dict[str, float]:
+    if row.verdict.state != "ok":
+        return {}
+    scale, reply = definition.judge_scale, row.verdict.reply
+    score = judged_score(definition, reply) if reply else float(bool(row.verdict.accepted))
+    if score is None:
+        return {}
+    named = read_scale(reply, scale) if len(scale) > 1 and reply else None
+    said = named[1] if named else ""
+    shares = {f"class_{name}": float(name == said) for name in scale} if len(scale) > 1 else {}
+    return {OFFICIAL: score, **shares}
+
+
+def _extracted(definition: TableDefinition, reply: str) -> str:
+    found = re.findall(r"\{([^{}]*)\}", reply) if definition.extract else []
+    return found[-1] if found else reply
+
+
+def gold_of(definition: TableDefinition, row: Row) -> Gold:
+    """Return the right answer of a row in the forms that scorers compare with."""
+    sample, data = row.sample, row.sample.data
+    has_options = row_kind(definition, sample) == "choice"
+    letters = definition.letters or ascii_uppercase[: len(data.get("options", ()))]
+    pictures = [(float(ref.width), float(ref.height)) for ref in sample.media]
+    size = data.get("size") or (pictures[0] if pictures else (1.0, 1.0))
+    box = data.get("box")
+    return Gold(
+        references=data["answers"],
+        letters=letters if has_options else "",
+        letter=gold_letter(data, row.variant) if has_options else None,
+        is_exact=bool(data.get("exact")),
+        precision=data.get("precision"),
+        box=(box[0], box[1], box[2], box[3]) if box else None,
+        size=(size[0], size[1]),
+        coordinates=definition.coordinates,
+    )
 
 
 def _reading(answer: str | None, rule: str, values: Mapping[str, float]) -> Reading:
@@ -45,8 +107,25 @@ def _reading(answer: str | None, rule: str, values: Mapping[str, float]) -> Read
     )
 
 
-def _choice(_definition: TableDefinition, row: Row) -> Reading:
+def expected_place(definition: TableDefinition, row: Row) -> str:
+    """Return the right box of a row as a reply should give it, or the point in its middle."""
+    gold = gold_of(definition, row)
+    left, top, right, bottom = gold.box or (0.0, 0.0, 0.0, 0.0)
+    scale = {"0-1": 1.0, "0-1000": 1000.0}
+    if row_kind(definition, row.sample) == "point":
+        width, height = gold.size
+        return f"[{(left + right) / 2 / width:.4g}, {(top + bottom) / 2 / height:.4g}]"
+    width, height = (side / scale[gold.coordinates] for side in gold.size) if gold.coordinates in scale else (1.0, 1.0)
+    return f"[{left / width:.4g}, {top / height:.4g}, {right / width:.4g}, {bottom / height:.4g}]"
+
+
+def _choice(definition: TableDefinition, row: Row) -> Reading:
     data = row.sample.data
+    if definition.letters:
+        count = len(data["options"])
+        choice = letter_reader(count).read(row.output or "", {})
+        correct = float(choice.letter == gold_letter(data, row.variant))
+        return _reading(choice.letter, choice.rule or str(choice.invalid_reason), {"correct": correct})
     texts = rotated(data["options"], int(row.variant or 0))
     options = dict(zip(ascii_uppercase, texts, strict=False))
     reply = phrase(row.output or "")
@@ -119,6 +198,16 @@ def _open(_definition: TableDefinition, row: Row) -> Reading:
     return Reading(answer=text, rule=reading.rule, flags=flags, values=values)
 
 
+def _located(definition: TableDefinition, row: Row) -> Reading:
+    scored = official(definition.scorers[row_kind(definition, row.sample)], row.output or "", gold_of(definition, row))
+    return _reading(scored.answer, "coordinates", {"correct": scored.score})
+
+
+def _generated(_definition: TableDefinition, row: Row) -> Reading:
+    text = row.output or ""
+    return Reading(answer=text, rule="text", values={"characters": float(len(text)), "words": float(len(text.split()))})
+
+
 _READERS: Final[Mapping[Kind, Callable[[TableDefinition, Row], Reading]]] = {
     "choice": _choice,
     "yes-no": _yes_no,
@@ -126,4 +215,7 @@ _READERS: Final[Mapping[Kind, Callable[[TableDefinition, Row], Reading]]] = {
     "text": _text,
     "number": _number,
     "open": _open,
+    "box": _located,
+    "point": _located,
+    "generate": _generated,
 }

@@ -13,7 +13,7 @@ from pipelines.errors import SourceError
 USUAL: Final[Mapping[str, tuple[str, ...]]] = load_facts(__package__, "kinds.yaml")["columns"]
 SYNONYMS: Final[Mapping[str, str]] = {"image": "media", "video": "media", "answers": "answer"}
 """Names that a columns file may use for ours."""
-MAPPED: Final = (*USUAL, *SYNONYMS, "cluster")
+MAPPED: Final = (*USUAL, *SYNONYMS, "cluster", "start", "end", "subtitles", "precision", "size", "turns")
 _SEVERAL: Final = ("media", "options", "ignore")  # keys that may name several columns
 _NUMBERED = re.compile(r"(image|img|picture|photo|video|media)_?(\d{1,3})")
 _FAMILY_NAME = re.compile(r"(.*[a-z].*?)_?((?<=_)[a-j]|\d{1,2})")
@@ -22,9 +22,12 @@ _MAX_OPTION_LETTERS: Final = 10  # letters of which none may be left out
 
 
 def find_columns(
-    columns: Sequence[str], mapped: Mapping[str, tuple[str, ...]], where: str
+    columns: Sequence[str], mapped: Mapping[str, tuple[str, ...]], where: str, unmapped: Sequence[str] = ()
 ) -> dict[str, tuple[str, ...]]:
-    """Return the source's columns by our names; SourceError where one is missing, or two may be the same."""
+    """Return the source's columns by our names; SourceError where one is missing, or two may be the same.
+
+    Names in `unmapped` have no column, whatever the columns are called.
+    """
     by_form: dict[str, list[str]] = {}
     for column in columns:
         by_form.setdefault(_form(column), []).append(column)
@@ -33,9 +36,11 @@ def find_columns(
     }
     taken = {column for names in roles.values() for column in names}
     for role, usual in USUAL.items():
-        if role in roles:
+        if role in roles or role in unmapped:
             continue
         candidates = [column for name in usual for column in by_form.get(name, ()) if column not in taken]
+        if role == "id":
+            candidates = candidates or [column for column in columns if column == "@key"]
         if len(candidates) > 1:
             raise SourceError(
                 f"{where}: {len(candidates)} columns may be the {role}: {', '.join(candidates)}; name the right one "
@@ -44,10 +49,10 @@ def find_columns(
         if candidates:
             roles[role] = (candidates[0],)
             taken.add(candidates[0])
-    if "media" not in roles and (numbered := _numbered(columns, taken)):
+    if "media" not in (*roles, *unmapped) and (numbered := _numbered(columns, taken)):
         roles["media"] = numbered
         taken |= {*numbered}
-    lettered = () if "options" in mapped else _lettered(columns, taken, where)
+    lettered = () if "options" in (*mapped, *unmapped) else _lettered(columns, taken, where)
     if lettered and "options" in roles:
         raise SourceError(
             f"{where}: columns {', '.join(lettered)} and column {roles['options'][0]} may both be the options; "
@@ -111,9 +116,9 @@ def option_families(columns: Sequence[str]) -> list[tuple[str, ...]]:
     return found
 
 
-def described(columns: Sequence[str]) -> str:
+def described(columns: Sequence[str], most: int = 40) -> str:
     """Return columns for a message."""
-    return ", ".join(columns[:40]) + (f" and {len(columns) - 40} more" if len(columns) > 40 else "") or "none"
+    return ", ".join(columns[:most]) + (f" and {len(columns) - most} more" if len(columns) > most else "") or "none"
 
 
 def may_have_several(role: str) -> bool:

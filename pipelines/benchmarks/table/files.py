@@ -234,8 +234,12 @@ def _json(source: Source, path: str, _columns: Sequence[str]) -> Iterator[FileRo
             value for value in content.values() if isinstance(value, list) and value and isinstance(value[0], dict)
         ]
         rows = lists[0] if len(lists) == 1 else None
+        if rows is None and content and all(isinstance(value, dict) for value in content.values()):
+            rows = [{**value, "@key": key} for key, value in content.items()]
     if not isinstance(rows, list):
-        raise SourceError(f"{path}: give a list of objects, one a row, or an object with one such list")
+        raise SourceError(
+            f"{path}: give a list of objects, an object with one such list, or an object of objects by id"
+        )
     for number, row in enumerate(rows, start=1):
         yield f"row {number}", row if isinstance(row, dict) else ValueError("not an object of named fields")
 

@@ -7,6 +7,10 @@
 - `choice`: `letter_share` of each letter among read answers; `circular_accuracy`: questions right in all rotations.
 - `yes-no`: `precision`, `recall` and `f1` of yes, `yes_share` of answered requests.
 - `text`: `anls`; `vqa_accuracy` of rows with ten answers. `number`: `exact`.
+- `official_score` of a kind with a scorer: the mean over answered rows, also by category, subset and each grouping of
+  `by`; `official_score_macro`, its mean over the groups that `macro` names; each of `groups`, the share of groups whose
+  rows are all right. A judge's scores leave out verdicts that could not be read.
+- `box`: `iou` and shares of rows above further overlaps. `generate`: lengths of the replies.
 - `open`: `judged_accuracy` by the judge; `judge_invalid`, its verdicts that stay unreadable and count as wrong; `rouge`
   and `meteor`, means of answers; `bleu` of the corpus.
 """
@@ -14,11 +18,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from string import ascii_uppercase
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.metrics_kernel.definitions import (
     Grouping,
     Measure,
@@ -33,8 +39,10 @@ from pipelines.benchmarks.metrics_kernel.rows import (
     coverage_note,
     unjudged_note,
 )
-from pipelines.benchmarks.records import Metric, Sample
-from pipelines.benchmarks.table.kinds import CIRCULAR
+from pipelines.benchmarks.records import Metric, Sample, split_variant
+from pipelines.benchmarks.scorers import JUDGE
+from pipelines.benchmarks.scorers.boxes import FURTHER_IOUS
+from pipelines.benchmarks.table.kinds import CIRCULAR, OFFICIAL, turn_sample
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.ngrams import bleu_of_counts, bleu_of_sums
 
@@ -48,19 +56,30 @@ def _share(part: FloatArray | Bools, whole: FloatArray | Bools) -> FloatArray:
 
 def _rightly_yes(rows: ScoredRows, *whole: str) -> FloatArray:
     """Return the columns of the answers that are rightly yes, over the mean of the columns of a whole."""
-    both = rows.floats("said_yes") * rows.floats("is_yes")
+    both = rows.floats(whole[0] if len(whole) > 1 else "said_yes") * rows.floats("is_yes")
     return _share(len(whole) * both, np.sum([rows.floats(name) for name in whole], axis=0))
+
+
+def _all_right(rows: ScoredRows, names: NDArray[Any], right: Bools, *, is_whole: bool) -> FloatArray:
+    """Return one row for each name: whether all of its rows are right.
+
+    With `is_whole` a name counts only if all of its rows are answered, else its answered rows alone do.
+    """
+    columns = np.zeros((len(rows), 2))
+    counted = np.ones(len(rows), np.bool_) if is_whole else rows.ok
+    ids, first, number = np.unique(names[counted].astype(np.str_), return_index=True, return_inverse=True)
+    sizes, answered, good = (
+        np.bincount(number, weights=weights, minlength=len(ids))
+        for weights in (np.ones(len(number)), rows.ok[counted], (rows.ok & right)[counted])
+    )
+    places = np.flatnonzero(counted)[first]
+    columns[places] = _share((good == sizes) & (answered == sizes), answered == sizes)
+    return columns
 
 
 def _all_turns(rows: ScoredRows) -> FloatArray:
     """Return one row a question whose rotations were all answered: whether all are right."""
-    columns = np.zeros((len(rows), 2))
-    ids, first, number = np.unique(rows["sample_id"].astype(np.str_), return_index=True, return_inverse=True)
-    turns = np.bincount(number, minlength=len(ids))
-    answered = np.bincount(number, weights=rows.ok, minlength=len(ids))
-    right = np.bincount(number, weights=rows.ok & (rows.floats("correct") == 1), minlength=len(ids))
-    columns[first] = _share((right == turns) & (answered == turns), answered == turns)
-    return columns
+    return _all_right(rows, rows["sample_id"], rows.floats("correct") == 1, is_whole=True)
 
 
 _ACCURACY: Final = MetricDef(name="accuracy", value="correct")
@@ -76,6 +95,20 @@ _YES_NO: Final = (
 _ANLS: Final = MetricDef(name="anls", value="anls")
 _VQA: Final = MetricDef(name="vqa_accuracy", value="vqa", counted=lambda rows: rows.ok & ~np.isnan(rows.floats("vqa")))
 _EXACT: Final = MetricDef(name="exact", value="exact")
+_OFFICIAL: Final = MetricDef(name=OFFICIAL, value=OFFICIAL)
+_OFFICIAL_JUDGED: Final = MetricDef(
+    name=OFFICIAL,
+    value=OFFICIAL,
+    counted=lambda rows: rows.ok & ~rows.has_unread_verdict,
+    missing=unjudged_note,
+)
+_OFFICIAL_F1: Final = MetricDef(
+    name="f1", value=lambda rows: _rightly_yes(rows, "official_yes", "is_yes"), empty="no yes", form="both"
+)
+_LENGTHS: Final = (
+    MetricDef(name="characters", value="characters", unit="characters"),
+    MetricDef(name="words", value="words", unit="words"),
+)
 _JUDGED: Final = MetricDef(name="judged_accuracy", value="accepted", missing=unjudged_note, judged=True)
 _SIMILAR: Final = (MetricDef(name="rouge", value="rouge"), MetricDef(name="meteor", value="meteor"))
 _BLEU: Final = MetricDef(
@@ -125,8 +158,73 @@ def _open(rows: ScoredRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
 
 
 def _with_bleu(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
-    references = [list(samples[name].data["answers"]) for name in rows["sample_id"][rows.ok]]
+    answered = zip(rows["sample_id"][rows.ok], rows["variant"][rows.ok], strict=True)
+    asked = (turn_sample(samples[name], split_variant(variant)[0]) for name, variant in answered)
+    references = [list(sample.data["answers"]) for sample in asked]
     return rows.with_columns(bleu_counts=answers_bleu_counts(rows, rows.ok, references))
+
+
+def _box(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    names = ("iou", *(f"iou_at_{least}" for least in FURTHER_IOUS))
+    yield from (Measure(definition=MetricDef(name=name, value=name), parts=(rows,)) for name in names)
+
+
+def _generated(rows: ScoredRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
+    yield from (Measure(definition=definition, parts=(rows,)) for definition in _LENGTHS)
+
+
+def _defined(rows: ScoredRows, samples: Mapping[str, Sample], definition: TableDefinition) -> Iterator[Measure]:
+    """Yield the metrics that a definition adds: by a scorer, by further groupings, and of groups that are all right."""
+    scorer, task = definition.scorers.get(rows.task), rows.task
+    ours = _JUDGED if task == "open" else _ACCURACY
+    official = _OFFICIAL_JUDGED if scorer == JUDGE else _OFFICIAL
+    if scorer:
+        yield from _by_group(official, rows)
+    if scorer == JUDGE and len(definition.judge_scale) > 1:
+        for name in definition.judge_scale:
+            share = replace(official, name=f"class_{name}", value=f"class_{name}")
+            yield Measure(definition=share, parts=(rows,), compared=False)
+    is_known = {*rows["sample_id"]} <= samples.keys()
+    groupings = dict(_groupings(rows, samples, definition)) if is_known else {}
+    shown = (ours, official) if scorer else (ours,)
+    for part in (part for parts in groupings.values() for part in parts):
+        yield from (Measure(definition=each, parts=(part,), compared=False) for each in shown)
+    for column in ("subset", "category"):
+        names = tuple(sorted({*rows[column].astype(str)} - {""}))
+        groupings[column] = Grouping(names=names, column=column).groups(rows)
+    if scorer and task == "yes-no":
+        for part in groupings["category"]:
+            yield from (Measure(definition=each, parts=(part,), compared=False) for each in _YES_NO)
+    if scorer and (parts := groupings.get(definition.macro_over, [])):
+        labels = {"metric": f"{OFFICIAL}_macro", "subset": "", "category": ""}
+        of = _OFFICIAL_F1 if definition.macro_of == "f1" else official
+        yield Measure(definition=of, parts=tuple(parts), labels=labels, compared=False)
+    right = OFFICIAL if scorer else "accepted" if task == "open" else "correct"
+    for name in definition.groups if is_known else ():
+        keys = np.array(["\x1f".join(samples[sample].data["groups"][name]) for sample in rows["sample_id"]])
+        yield from _by_group(_group_metric(name, right), rows.with_columns(group=keys))
+
+
+def _group_metric(name: str, right: str) -> MetricDef:
+    def value(rows: ScoredRows) -> FloatArray:
+        return _all_right(rows, rows["group"], rows.floats(right) == 1, is_whole=False)
+
+    return MetricDef(name=name, value=value, form="both")
+
+
+def _groupings(
+    rows: ScoredRows, samples: Mapping[str, Sample], definition: TableDefinition
+) -> Iterator[tuple[str, list[ScoredRows]]]:
+    """Yield the rows of each value of each further grouping; a row may count in several."""
+    for name in definition.by:
+        values = [{*samples[sample].data.get("by", {}).get(name, ())} for sample in rows["sample_id"]]
+        yield (
+            name,
+            [
+                rows.where(np.array([value in each for each in values])).named(subset=name, category=value)
+                for value in sorted(set().union(*values))
+            ],
+        )
 
 
 def _by_group(definition: MetricDef, rows: ScoredRows, macro: str = "") -> Iterator[Measure]:
@@ -148,6 +246,9 @@ _KIND_MEASURES: Final[Mapping[str, Callable[[ScoredRows, Mapping[str, Sample]], 
     "text": _text,
     "number": _number,
     "open": _open,
+    "box": _box,
+    "point": lambda _rows, _samples: (),
+    "generate": _generated,
 }
 
 
@@ -159,12 +260,19 @@ def _chance(rows: ScoredRows, samples: Mapping[str, Sample], labels: int) -> Flo
     return np.full(len(rows), 1 / guesses) if guesses else None
 
 
-def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> Iterator[Measure]:
-    """Yield all metrics by task and setting; `labels` is the size of the closed set of labels."""
+def paired_measures(
+    scores: pd.DataFrame, samples: Mapping[str, Sample], definition: TableDefinition
+) -> Iterator[Measure]:
+    """Yield all metrics of a table by task and setting."""
+    labels = len(definition.labels)
     every = ScoredRows.of(scores)
     for task, setting in dict.fromkeys(zip(scores["task"], scores["setting"], strict=True)):
         chosen = every.where(task=task, setting=setting)
         rows = chosen.named(task=str(task), setting=str(setting), note=coverage_note(chosen))
+        if task == "generate":
+            yield from _KIND_MEASURES[str(task)](rows, samples)
+            continue
+        yield from _defined(rows, samples, definition)
         if task != "open":
             yield from _by_group(_ACCURACY, rows, MACRO)
         if (chance := _chance(rows, samples, labels)) is not None:
@@ -174,9 +282,9 @@ def paired_measures(scores: pd.DataFrame, samples: Mapping[str, Sample], labels:
         yield Measure(definition=_UNREADABLE, parts=(rows,))
 
 
-def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample], labels: int = 0) -> list[Metric]:
-    """Compute all metrics of one model; `scores` as of `Reporter.reduce`, `labels` the size of a closed set."""
-    return [*with_intervals(estimates(paired_measures(scores, samples, labels))), *_unreadable_verdicts(scores)]
+def reduce_scores(scores: pd.DataFrame, samples: Mapping[str, Sample], definition: TableDefinition) -> list[Metric]:
+    """Compute all metrics of one model; `scores` as of `Reporter.reduce`."""
+    return [*with_intervals(estimates(paired_measures(scores, samples, definition))), *_unreadable_verdicts(scores)]
 
 
 def _unreadable_verdicts(scores: pd.DataFrame) -> Iterator[Metric]:

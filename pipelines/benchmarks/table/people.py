@@ -19,7 +19,7 @@ from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.people import FileBaseline
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.results import Key
-from pipelines.benchmarks.table.kinds import DEFAULT
+from pipelines.benchmarks.table.kinds import DEFAULT, OFFICIAL, row_kind
 
 if TYPE_CHECKING:
     from pipelines.benchmarks.human import HumanBaseline
@@ -66,7 +66,14 @@ def human_baseline(definition: TableDefinition) -> "HumanBaseline":
             ),
             *((_LABELS,) if kind == "open" else ()),
         )
-        measures: ClassVar = {} if kind == "open" else {Key("accuracy", kind): "correct"}
+        measures: ClassVar = (
+            {}
+            if kind == "open"
+            else {
+                Key("accuracy", kind): "correct",
+                **({Key(OFFICIAL, kind): OFFICIAL} if kind in definition.scorers else {}),
+            }
+        )
         agreement_headings: ClassVar = {} if kind in ("open", "text") else {kind: kind}
         people_columns: ClassVar = (
             {"ROUGE-L": Key("rouge", kind)} if kind == "open" else {"Accuracy": Key("accuracy", kind)}
@@ -93,7 +100,7 @@ def _form(definition: TableDefinition, samples: Iterable[Sample], rows: Iterable
         kind="answers",
         title=definition.title or definition.name,
         instructions=("Look at the picture or clip where there is one, and answer the question.",),
-        items=[_item(definition, sample) for sample in samples],
+        items=[_item(definition, sample) for sample in samples if row_kind(definition, sample) == definition.kind],
         default_strata=("category",),
     )
 

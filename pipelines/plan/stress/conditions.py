@@ -120,13 +120,18 @@ class Condition:
 
     def _with_changed_media(self, step: Step, refs: Mapping[str, MediaRef]) -> Step:
         def changed(part: Part) -> Part:
-            ref = refs.get(part.source) if isinstance(part, Media) else None
+            ref = refs.get(part.file) if isinstance(part, Media) else None
             if not isinstance(part, Media) or ref is None:
                 return part
             is_shown_whole = part.kind == "image" or ref.frames <= part.frames
             return part if self.kind == "frames" and is_shown_whole else replace(part, source=f"{part.source}~{self}")
 
         return replace(step, turns=tuple(replace(turn, parts=tuple(map(changed, turn.parts))) for turn in step.turns))
+
+
+def is_change(change: str) -> bool:
+    """Return whether a text is what changes media: a clip's span, a condition, or both."""
+    return all(re.fullmatch(r"span-\d{1,9}-\d{1,9}", part) or Condition.from_change(part) for part in change.split("~"))
 
 
 def options_of(

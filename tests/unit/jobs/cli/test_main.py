@@ -37,7 +37,7 @@ COMMANDS = {
     "power": {"difference", "metric", "models"},
     "items": {"to", "benchmarks"},
     "leaderboard": {"to", "benchmarks", "allow-mixed", "eee"},
-    "list": {"models-file", "check", "wide"},
+    "list": {"models-file", "data", "check", "wide"},
     "nightly": RUN
     | {"dry-run", "history", "summary", "gpu-hour-usd", "budget-usd", "budget-hours", "refresh-days", "policy"}
     | {"baseline", "text-models"},
@@ -238,7 +238,7 @@ SCORE = ["score", "--models", "random", "--benchmarks", "maia", "--data", "d", "
         (["run", "--models", "random"], "--benchmarks"),
         (["list", "modles"], "models"),
         (["ingest", "maja", "x", "--data", "y"], "'maia'"),
-        (["ingest", "maia", "x", "--data", "y", "--kind", "text", "--as", "z"], "--as, --kind: only of `ingest table`"),
+        (["ingest", "maia", "x", "--data", "y", "--kind", "text", "--as", "z"], "--kind, --as: only of `ingest table`"),
         (["ingest", "table", "x", "--data", "y", "--as", "z", "--column-map", "m"], "--column-map: a table takes"),
         (
             ["list", "benchmarks", "--check"],

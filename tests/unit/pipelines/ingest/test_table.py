@@ -329,7 +329,7 @@ def test_the_title_is_that_of_the_card(tmp_path: Path, card: str, title: str) ->
     ingest_table(str(tmp_path / "hub"), data, name="mine")
     load_tables(data.uri, ["mine"])
     assert benchmark("mine").title == title
-    ingest_table(str(tmp_path / "hub"), data, name="mine", columns=ColumnsFile(texts={"title": "My own"}))
+    ingest_table(str(tmp_path / "hub"), data, name="mine", columns=ColumnsFile(title="My own"))
     load_tables(data.uri, ["mine"])
     assert benchmark("mine").title == "My own"
 

@@ -24,7 +24,7 @@ from pipelines.media.video_containers import PROBE_BYTES, detect_container
 from pipelines.storage.store import Store
 from tests.chaos.damage import LIMIT_S, decode_all
 from tests.chaos.media import corpus, write
-from tests.support.maia_source import write_source
+from tests.support.maia_source import write_clip, write_source
 
 
 @pytest.fixture
@@ -192,6 +192,18 @@ def test_a_stress_test_shows_the_frames_between(tmp_path: Path) -> None:
             )
             assert plain.seconds[0] < shifted.seconds[0] < plain.seconds[1] < shifted.seconds[1]
             assert (plain.seconds[-1], len(shifted.pixels)) == (shifted.seconds[-1], 3)
+
+
+def test_span_of_a_clip_has_its_first_and_last_frame(tmp_path: Path) -> None:
+    write_clip(tmp_path / "clip.mp4", frames=30)
+    with Decoder() as decoder:
+        whole = decoder.decode_file(tmp_path / "clip.mp4", Media("video", "x", 30)).seconds
+        for count, indices in ((3, [10, 14, 19]), (1, [10]), (50, [*range(10, 20)])):
+            span = decoder.decode_file(tmp_path / "clip.mp4", Media("video", "x~span-10-19", count)).seconds
+            assert span == tuple(whole[index] for index in indices)
+        assert decoder.decode_file(tmp_path / "clip.mp4", Media("video", "x~span-28-90", 9)).seconds == whole[28:]
+        shifted = decoder.decode_file(tmp_path / "clip.mp4", Media("video", "x~span-10-19~frames-50", 3)).seconds
+        assert shifted == tuple(whole[index] for index in (12, 16, 19))
 
 
 def frames(size: int = 10) -> Frames:

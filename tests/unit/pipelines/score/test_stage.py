@@ -10,7 +10,8 @@ import pytest
 
 from cluster.lazy import open_cluster
 from models.spec import ModelSpec
-from pipelines.benchmarks import benchmark
+from pipelines.benchmarks import benchmark, table_benchmark
+from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import StoreError
 from pipelines.ingest.dataset import Dataset
@@ -156,6 +157,23 @@ def test_a_box_around_a_step_hides_no_answer(name: str, reply: str, answer: str)
 
 def test_a_row_keeps_the_content_of_a_box_that_is_an_answer() -> None:
     assert read("maia", "Penso \\boxed{A} perché corre.") == ("A", "A")
+
+
+def test_official_scores_are_of_the_reply_as_it_came() -> None:
+    definition = table_benchmark(TableDefinition(name="t", kind="text", scorers={"text": "exact"}))
+    context = SimpleNamespace(
+        prompts=SimpleNamespace(benchmark=definition, seed=0),
+        samples={"a": Sample(sample_id="a", data={"question": "q", "answers": ["Model 3"]})},
+        labelled=(),
+    )
+    for reply, official in (("**Model 3**", 0.0), ("<think>So Model 3</think>Model 3", 1.0), ("Model 3", 1.0)):
+        raw: dict[str, Any] = {
+            **dict.fromkeys(("error", "steps", "given", "prompt_version", "finish_reason")), "request_id": "r",
+            "model": "m", "task": "text", "setting": "default", "variant": "", "sample_id": "a", "status": "ok",
+            "output": reply,
+        }  # fmt: skip
+        values = definition.reading(row_of(raw, cast("ScoringContext", context))).values
+        assert (values["correct"], values["official_score"]) == (1.0, official)
 
 
 JUDGES = tuple((name, ModelSpec(engine="random", seed=seed)) for name, seed in (("first", 1), ("second", 2)))

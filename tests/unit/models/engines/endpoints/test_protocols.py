@@ -57,8 +57,8 @@ def test_picture_clip_system_and_turns_arrive_in_order(engine: str) -> None:
         (request,) = at.endpoint.requests
     system, first, second, third = request.body["messages"]
     assert "".join(system["content"]) == "Be brief.\n\nBe kind."
-    assert [part["type"] for part in first["content"]] == ["image_url"] * 4 + ["text"]
-    assert first["content"][-1]["text"] == "Look\nwell"
+    assert [part["type"] for part in first["content"]] == ["text", *["image_url"] * 4, "text"]
+    assert [first["content"][place]["text"] for place in (0, -1)] == ["Look", "well"]
     assert second["role"] == "assistant"
     assert [part["type"] for part in third["content"]] == ["image_url", "text"]
     assert len(set(request.pictures)) == 5

@@ -29,11 +29,11 @@ class TestRequests:
                 "seed": 43,
             }
 
-    def test_pictures_precede_text(self) -> None:
+    def test_pictures_are_in_their_place(self) -> None:
         with rig(always("A")) as at:
-            at.ask_one("Look: ", CLIP, PICTURE)
+            at.ask_one(CLIP, "Look: ", PICTURE)
             (message,) = at.sent["messages"]
-            assert [part["type"] for part in message["content"]] == ["image_url"] * 5 + ["text"]
+            assert [part["type"] for part in message["content"]] == [*["image_url"] * 4, "text", "image_url"]
             assert all(uri.startswith("data:image/jpeg;base64,") for uri in at.endpoint.requests[0].pictures)
 
     def test_media_limits_are_applied(self) -> None:

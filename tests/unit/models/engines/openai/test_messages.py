@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.engines.endpoints.texts import MARK, marked_messages
 from models.engines.openai.engine import chat_messages
 from models.entry_fields import Limits
 from models.messages import Call, Generation, Text, Turn, user
@@ -29,16 +30,17 @@ class TestMessages:
     def test_text_alone_is_a_string(self) -> None:
         assert self.content("How ", "man", "y?") == "How many?"
 
-    def test_pictures_come_first_in_the_order_of_the_parts(self) -> None:
-        content = self.content("Look: ", CLIP, PICTURE, "which?", OTHER_PICTURE)
-        assert [part["image_url"]["url"] for part in content[:-1]] == ["c0", "c1", "p", "o"]
-        assert all(part["type"] == "image_url" for part in content[:-1])
-        assert content[-1] == {"type": "text", "text": "Look: which?"}
+    def test_pictures_and_texts_are_in_the_order_of_the_parts(self) -> None:
+        content = self.content("Look", ": ", CLIP, PICTURE, "which?", OTHER_PICTURE, "")
+        assert [part.get("text") or part["image_url"]["url"] for part in content] == [
+            *("Look: ", "c0", "c1", "p", "which?", "o")
+        ]
+        assert self.content(CLIP, PICTURE, "Which", "?")[-1] == {"type": "text", "text": "Which?"}
 
-    def test_texts_around_a_picture_are_joined_with_a_line_break(self) -> None:
-        assert self.content("First:", PICTURE, "Second:", OTHER_PICTURE, "\nWhich?")[-1]["text"] == (
-            "First:\nSecond:\nWhich?"
-        )
+    def test_mark_is_on_a_picture_wherever_it_is(self) -> None:
+        messages = chat_messages(make_call(user("Look: ", CLIP, "which?", PICTURE)), SENT)
+        (marked,) = marked_messages(messages, 2)
+        assert [MARK in part for part in marked["content"]] == [False, False, True, False, False]
 
     def test_picture_without_text(self) -> None:
         assert self.content(PICTURE) == [{"type": "image_url", "image_url": {"url": "p"}}]

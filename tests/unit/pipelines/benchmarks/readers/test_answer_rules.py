@@ -17,7 +17,7 @@ from pipelines.benchmarks.readers.amounts import parse_number, read_number
 from pipelines.benchmarks.readers.short_answers import normalized, phrase, read_label, read_yes_no
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.benchmarks.replies.cleaning import clean_reply
-from pipelines.benchmarks.table.answers import read_answer, read_verdict
+from pipelines.benchmarks.table.answers import judged_score, read_answer
 from pipelines.benchmarks.text_cleaning import latin_letters
 from tests.support.answer_grammar import LABELS, OPTIONS, cases
 from tests.support.paths import GOLDEN, ROOT
@@ -140,8 +140,9 @@ def test_a_number_is_stored_with_all_its_digits() -> None:
     ],
 )
 def test_judges_replies_are_cleaned_for_what_they_can_read(reply: str, verdict: bool) -> None:
-    text, _ = clean_reply(reply, lambda text: read_verdict(text) is not None)
-    assert read_verdict(text) is verdict
+    judged = TableDefinition(name="t", kind="open")
+    text, _ = clean_reply(reply, lambda text: judged_score(judged, text) is not None)
+    assert judged_score(judged, text) == verdict
 
 
 # ------------------------------------------------------------------------------------------- any text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -28,7 +29,7 @@ def row(item: Sample, kind: str, output: str | None, **fields: Any) -> Row:
     return Row(request_id=item.sample_id, sample=item, model="m", task=kind, output=output, **values)
 
 
-def metrics(definition: TableDefinition, rows: Sequence[Row]) -> dict[tuple[str, str, str], Metric]:
+def all_metrics(definition: TableDefinition, rows: Sequence[Row]) -> list[Metric]:
     benchmark = table_benchmark(definition)
     columns = []
     for scored in rows:
@@ -52,8 +53,11 @@ def metrics(definition: TableDefinition, rows: Sequence[Row]) -> dict[tuple[str,
             }
         )
     samples = {scored.sample.sample_id: scored.sample for scored in rows}
-    measured = benchmark.metrics(pd.DataFrame(columns), samples)
-    return {(metric.metric, metric.setting, metric.category): metric for metric in measured}
+    return benchmark.metrics(pd.DataFrame(columns), samples)
+
+
+def metrics(definition: TableDefinition, rows: Sequence[Row]) -> dict[tuple[str, str, str], Metric]:
+    return {(metric.metric, metric.setting, metric.category): metric for metric in all_metrics(definition, rows)}
 
 
 def choice(name: str, gold: int, category: str = "", cluster: str = "") -> Sample:
@@ -199,3 +203,80 @@ def test_a_prompt_of_ones_own_has_a_version_of_its_own() -> None:
 def test_the_kinds_own_headline_stays_beside_another_one() -> None:
     benchmark = table_benchmark(TableDefinition(name="t", kind="number", headline="exact"))
     assert (benchmark.headline, benchmark.secondary_metrics) == ("exact", ("accuracy", "unreadable"))
+
+
+def test_official_score_by_group_and_grouping_and_its_mean_over_groups() -> None:
+    definition = TableDefinition(
+        name="t",
+        kind="yes-no",
+        scorers={"yes-no": "yes-no-first"},
+        groups=("pair",),
+        by=("level",),
+        macro_over="category",
+        macro_of="f1",
+    )
+    facts = [("a", "yes", "x", "1", ["low"]), ("b", "no", "x", "1", ["low", "high"]), ("c", "yes", "y", "2", ["high"]),
+             ("d", "no", "y", "2", []), ("e", "yes", "y", "3", ["low"])]  # fmt: skip
+    items = [
+        sample(name, {"answers": [gold], "groups": {"pair": [pair]}, "by": {"level": levels}}, category, name)
+        for name, gold, category, pair, levels in facts
+    ]
+    outputs = ["yes", "Not sure", "The answer is yes", "no", None]
+    found = {
+        (each.metric, each.subset, each.category): (each.value, each.n)
+        for each in all_metrics(
+            definition, [row(item, "yes-no", out) for item, out in zip(items, outputs, strict=True)]
+        )
+    }
+    assert found["official_score", "", ""] == (0.75, 4)
+    assert found["official_score", "", "x"] == (1.0, 2)
+    assert found["official_score", "", "y"] == (0.5, 2)
+    assert found["official_score", "level", "low"] == (1.0, 2)
+    assert found["official_score", "level", "high"] == (0.5, 2)
+    assert found["accuracy", "level", "high"][1] == 2
+    assert found["pair", "", ""] == (0.5, 2)
+    assert found["pair", "", "x"] == (1.0, 1)
+    assert found["official_score_macro", "", ""][0] == pytest.approx((1.0 + 0.0) / 2)
+    assert found["f1", "", "y"][0] == pytest.approx(1.0)
+
+
+def test_groups_and_groupings_need_no_scorer() -> None:
+    definition = TableDefinition(name="t", kind="choice", groups=("pair",), by=("level",))
+    facts = {"groups": {"pair": ["1"]}, "by": {"level": ["low"]}}
+    items = [replace(item, data={**item.data, **facts}) for item in (choice("a", 0), choice("b", 1))]
+    measured = all_metrics(definition, [row(item, "choice", "A") for item in items])
+    found = {(each.metric, each.subset, each.category): each.value for each in measured}
+    assert (found["pair", "", ""], found["accuracy", "level", "low"]) == (0.0, 0.5)
+    assert not any(metric.startswith("official") for metric, *_ in found)
+
+
+def test_judged_scores_leave_out_unreadable_verdicts_and_count_classes() -> None:
+    scale = ("RIGHT", "WRONG", "NONE")
+    definition = TableDefinition(name="t", kind="open", scorers={"open": "judge"}, judge_scale=scale)
+    items = [sample(name, {"answers": ["cat"]}) for name in "abcd"]
+    verdicts = [Verdict(state="ok", accepted=reply == "RIGHT", reply=reply) for reply in ("RIGHT", "NONE", "RIGHT")]
+    verdicts.append(Verdict(state="invalid", tries=3))
+    pairs = [row(item, "open", "a cat", verdict=verdict) for item, verdict in zip(items, verdicts, strict=True)]
+    measured = metrics(definition, pairs)
+    assert (measured["official_score", "default", ""].value, measured["official_score", "default", ""].n) == (2 / 3, 3)
+    assert measured["class_NONE", "default", ""].value == pytest.approx(1 / 3)
+    assert measured["judge_invalid", "default", ""].value == 1
+    unjudged = metrics(definition, [row(item, "open", "a cat") for item in items])["official_score", "default", ""]
+    assert (unjudged.value, unjudged.note) == (None, "no judge: give one with --judge")
+
+
+def test_official_scores_have_intervals_and_are_compared() -> None:
+    definition = TableDefinition(name="t", kind="choice", scorers={"choice": "letter"}, groups=("pair",))
+    items = [choice(str(number), number % 3, cluster=str(number)) for number in range(40)]
+    items = [
+        Sample(**{name: getattr(item, name) for name in Sample.__slots__}
+               | {"data": {**item.data, "groups": {"pair": [str(number // 2)]}}})
+        for number, item in enumerate(items)
+    ]  # fmt: skip
+    rows = [row(item, "choice", "ABC"[number % 3] if number % 4 else "b") for number, item in enumerate(items)]
+    found = {each.metric: each for each in all_metrics(definition, rows) if not each.category}
+    assert found["official_score"].value == 0.75
+    assert found["pair"].value == 0.5
+    for name in ("official_score", "pair"):
+        assert found[name].ci_low is not None
+        assert found[name].ci_low < found[name].value < found[name].ci_high

@@ -13,7 +13,7 @@ from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import MediaRef, Prompt, Sample
 from pipelines.errors import UnknownNameError, UsageError
-from pipelines.plan.stress.conditions import LETTERS_NOT_FOUND, Condition, asked_sample, options_of
+from pipelines.plan.stress.conditions import LETTERS_NOT_FOUND, Condition, asked_sample, is_change, options_of
 from tests.support.vague_source import sample as vague_sample
 
 TABLE = table_benchmark(TableDefinition(name="colours", kind="choice", has_media=True))
@@ -107,3 +107,12 @@ def test_media_are_changed_by_name_and_keep_their_file() -> None:
     short = replace(QUESTION, media=(replace(PICTURE, kind="video", frames=32),))
     (whole,) = prompts(TABLE, short, "frames", "choice", "default")
     assert media(whole.steps[0]) == [Media("video", "ab", 32)]
+
+
+def test_spans_of_clips_are_changed_too() -> None:
+    clip = replace(PICTURE, kind="video", frames=90, fps=10.0)
+    spanned = replace(QUESTION, media=(clip,), data={**QUESTION.data, "span": [1.0, 5.0]})
+    (prompt,) = prompts(TABLE, spanned, "jpeg-10", "choice", "default")
+    assert prompt.steps[0].turns[0].parts[0] == Media("video", "ab~span-10-50~jpeg-10", 32)
+    assert all(is_change(text) for text in ("span-10-50~jpeg-10", "span-10-50", "jpeg-10"))
+    assert not any(is_change(text) for text in ("span-10", "span-10-50~x", "../x", "span-10-50~"))
