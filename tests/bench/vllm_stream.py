@@ -2,8 +2,8 @@
 
     .venv-vllm/bin/python -m tests.bench.vllm_stream --pairs 3
 
-One engine on the CPU, with tiny random weights, gets 300 questions about a picture each, then 216 about a clip, in turns
-by both ways. Each turn names its media anew, so that no cache of an earlier one hits. Processor time of all processes.
+One engine on the CPU, with tiny random weights, gets 300 questions about a picture each, then 216 about one clip, by
+both ways in turns. Each turn names its media anew, so that no cache of an earlier one hits. Processor time of all processes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def build(folder: Path) -> Any:
 
     from models.engines.vllm.engine import VLLMEngine
 
-    build_tiny("qwen2_5_vl", folder)
+    build_tiny(folder, "qwen2_5_vl")
     spec = ModelSpec(engine="vllm", model=str(folder), dtype="float32", device="cpu", limits=Limits(max_model_len=4096))
     more: dict[str, Any] = {
         "limit_mm_per_prompt": {"image": 1, "video": 1},
