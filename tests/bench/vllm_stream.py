@@ -3,7 +3,7 @@
     .venv-vllm/bin/python -m tests.bench.vllm_stream --pairs 3
 
 One engine on the CPU, with tiny random weights, gets 300 questions about a picture each, then 216 about one clip, by
-both ways in turns. Each turn names its media anew, so that no cache of an earlier one hits. Processor time of all processes.
+both ways in turns. Each turn names its media anew, so that no cache of an earlier one hits; all processes count.
 """
 
 from __future__ import annotations
