@@ -4,9 +4,12 @@ A request is one JSON line on standard input, a reply one JSON line followed by 
 starts in a quarter of a second.
 """
 
+import contextlib
+import ctypes
 import io
 import json
 import resource
+import signal
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -240,9 +243,16 @@ def serve(lines: IO[bytes], out: IO[bytes]) -> None:
         out.flush()
 
 
+def _die_with_parent() -> None:
+    """Have Linux kill this process when its parent dies, so that a killed worker leaves no decoder."""
+    with contextlib.suppress(OSError, AttributeError):  # elsewhere the closed pipe ends it
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     """Serve on standard streams; decoders print to standard error."""
     del arguments
+    _die_with_parent()
     limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
     most = min([MAX_MEMORY_BYTES, *limits])  # `ulimit -v` may be lower
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -1,14 +1,12 @@
 """Decoding with time limits, in a child process that is replaced when it crashes or hangs."""
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import json
 import os
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -212,12 +210,6 @@ def _normalize_error(error: str) -> str:
     return re.sub(r"\[\d\d:\d\d:\d\d\] \S+?:\d+: ?", "", error)
 
 
-def _die_with_parent() -> None:
-    """Have Linux kill this child when its parent dies, so that a killed worker leaves no decoder."""
-    with contextlib.suppress(OSError, AttributeError):  # elsewhere the closed pipe ends it
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
 def _container(path: Path) -> str:
     try:
         return detect_container(path)
@@ -238,7 +230,7 @@ def _start_child() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=decoder_environment(),  # no credentials where hostile files are decoded
-        preexec_fn=_die_with_parent,  # noqa: PLW1509  one libc call, no locks taken
+        # No `preexec_fn`: Python that runs in the fork may wait for a lock that a thread of this process holds.
     )
 
 
