@@ -28,7 +28,7 @@ from jobs.finetune.records import (
 )
 from jobs.finetune.source_rows import evil_rows, vflute_rows
 from models.fingerprint import answer_fingerprint, resolved_revision
-from pipelines.benchmarks.vflute.source_hub import hub_files
+from pipelines.benchmarks.vflute.source import hub_files
 from pipelines.errors import SourceError, UsageError
 from pipelines.ingest.source_folder import Folder
 from pipelines.json_records import MalformedError, dump_checked, load_checked

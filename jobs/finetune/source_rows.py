@@ -13,7 +13,7 @@ from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.facts import LABELS
 from pipelines.benchmarks.vflute.prompts import PAPER_TEMPLATES, WHITE, fill_claim, solved_answer
-from pipelines.benchmarks.vflute.source_hub import hub_files, hub_rows
+from pipelines.benchmarks.vflute.source import hub_files, hub_rows
 from pipelines.errors import SourceError
 
 _FILES: Final = ("esnlive_train.csv", "data/esnlive_train.csv")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from models.messages import Step
 from pipelines.benchmarks.figures import Figure
@@ -98,14 +98,13 @@ class Ensemble:
     replaces_members: bool = False  # tables and figures show the ensemble in place of its members
 
 
-class PredictionsReader(Protocol):
+@dataclass(frozen=True, slots=True)
+class PredictionsReader:
     """Reads predictions in the form in which a benchmark's authors distribute them."""
 
-    def accepts(self, path: PurePath, /) -> bool:
-        """Return whether a file is named like such a file."""
-
-    def rows(self, path: PurePath, text: str, /) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
-        """Yield the lines, by number, as rows of a predictions file, or why they are none."""
+    accepts: Callable[[PurePath], bool]  # whether a file is named like such a file
+    rows: Callable[[PurePath, str], Iterator[tuple[int, dict[str, Any] | Exception]]]
+    """Yields the lines, by number, as rows of a predictions file, or why they are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

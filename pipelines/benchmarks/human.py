@@ -225,8 +225,8 @@ class HumanBaseline:
         file = self.kind(kind)
         texts = {**file.answer, "sample_id": f"{{{file.sample}}}"}
         return [
-            human_prediction(
-                self.name, row[file.person], **{name: text.format_map(row) for name, text in texts.items()}
+            prediction_row(
+                self.name, person(row[file.person]), **{name: text.format_map(row) for name, text in texts.items()}
             )
             for _, row in file.rows(text)
             if file.answer
@@ -300,19 +300,12 @@ def output_keys(scores: pd.DataFrame) -> Iterator[tuple[str, str, str, str]]:
     return zip(*(scores[name] for name in ("task", "setting", "sample_id", "variant")), strict=True)
 
 
-def human_prediction(  # noqa: PLR0913 - the columns of a predictions file
-    benchmark: str, annotator: str, *, output: str, task: str, setting: str, sample_id: str, variant: str = ""
-) -> dict[str, str]:
-    """Return a person's answer as a row of a predictions file."""
-    return {
-        "benchmark": benchmark,
-        "model": person(annotator),
-        "task": task,
-        "setting": setting,
-        "sample_id": sample_id,
-        "variant": variant,
-        "output": output,
-    }
+def prediction_row(  # noqa: PLR0913 - the columns of a predictions file
+    benchmark: str, model: str, *, output: str | None, task: str, setting: str, sample_id: str, variant: str = ""
+) -> dict[str, Any]:
+    """Return an answer as a row of a predictions file."""
+    row = {"benchmark": benchmark, "model": model, "task": task, "setting": setting, "sample_id": sample_id}
+    return {**row, "variant": variant, "output": output}
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:

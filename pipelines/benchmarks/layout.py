@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from pipelines.benchmarks.figures import Series
 from pipelines.benchmarks.results import Key, Results, Source, section, without_interval
 from pipelines.benchmarks.tables import Origin, Style, Table, TableCell, TableRow, TableValue
 
@@ -70,7 +71,7 @@ class Rows:
     sources: Sequence[Source] = ("ours",)
     table: str = ""  # the published table whose models have a row
     models: Collection[str] = ()  # the only models; empty: all
-    label: Callable[[View], str] = lambda view: view.key.model
+    label: str | Callable[[View], str] = "{model}"  # with places for the fields of the row's key
     parts: Mapping[str, Key] = field(default_factory=dict)
     columns: Sequence[Column] = ()  # in place of the table's, where these rows are measured otherwise
     show: Show | None = None  # in place of the table's
@@ -80,6 +81,10 @@ class Rows:
     order: Callable[[TableRow], Any] | None = None  # sorts the rows by this key
     by_model: bool = False  # the keys of a model follow each other, not the models of a key
     baseline: bool = False
+
+    def label_of(self, view: View) -> str:
+        """Return the label of a row, or of a heading."""
+        return self.label.format_map(view.key._asdict()) if isinstance(self.label, str) else self.label(view)
 
     def views(self, results: Results) -> Iterator[View]:
         """Return the view of each row, or of each heading."""
@@ -152,10 +157,10 @@ class TableDef:
             return block(results)
         views = block.views(results)
         if not block.parts:
-            rows = filter(None, [self._row(block.label(view), view, block) for view in views if block.where(view)])
+            rows = filter(None, [self._row(block.label_of(view), view, block) for view in views if block.where(view)])
             ordered = sorted(rows, key=block.order) if block.order else rows
             return section(block.heading, ordered) if block.heading else ordered
-        return [row for view in views for row in section(block.label(view), self._parts(block, view))]
+        return [row for view in views for row in section(block.label_of(view), self._parts(block, view))]
 
     def _parts(self, block: Rows, view: View) -> Iterable[TableRow]:
         parts = ((label, replace(view, key=key.within(view.key))) for label, key in block.parts.items())
@@ -197,6 +202,16 @@ def if_ours(*texts: str) -> Note:
 def if_published(*texts: str) -> Note:
     """Return notes that stand where the report has published numbers."""
     return lambda results, _rows: texts if results.published else ()
+
+
+def curves(
+    results: Results, lines: Mapping[str, Sequence[Key]], source: Source = "ours", *, table: str = "", ends: bool = True
+) -> tuple[Series, ...]:
+    """Return a series of numbers for each line that has a value; without `ends` no intervals."""
+    found = {label: [results.find(key, source, table=table) for key in keys] for label, keys in lines.items()}
+    drawn = [replace(Series.of(label, numbers), origin=source) for label, numbers in found.items()]
+    shown = [line for line in drawn if any(value is not None for value in line.values)]
+    return tuple(shown if ends else [replace(line, low=(), high=()) for line in shown])
 
 
 def value_of(number: TableValue | None) -> TableCell:

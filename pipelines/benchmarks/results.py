@@ -37,8 +37,8 @@ class Key(NamedTuple):
         return self._replace(model=model, setting=self.setting if setting is None else setting)
 
     def within(self, outer: Key) -> Key:
-        """Return the key with its empty fields filled in from another."""
-        return Key(*(inner or other for inner, other in zip(self, outer, strict=True)))
+        """Return the key with its empty fields, and `{}` in a field, filled in from another."""
+        return Key(*((inner or "{}").replace("{}", other) for inner, other in zip(self, outer, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,11 @@ def read_json(source: Source, path: str, *, lines: bool = False) -> Any:
         raise SourceError(f"{source.uri}/{path}: not readable as JSON ({error}); fetch the file again") from error
 
 
+def reason_of(error: ValueError) -> str:
+    """Return why a row cannot be used."""
+    return format_validation_error(error) if isinstance(error, ValidationError) else str(error)
+
+
 def format_validation_error(error: ValidationError) -> str:
     """Return the first errors of a row as `field: what is wrong`, joined by semicolons."""
     messages = []

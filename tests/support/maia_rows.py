@@ -9,6 +9,7 @@ import pandas as pd
 from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.maia.metrics import reduce_scores
 from pipelines.benchmarks.records import Metric, Sample
+from tests.support.sweeps import metric_named
 
 ANSWERS = (
     "la pizza è nel forno",
@@ -86,23 +87,14 @@ def metric_of(
     metrics: Sequence[Metric], name: str, category: str = "", setting: str = "32-frames", task: str = ""
 ) -> Metric:
     """Return the metric of that name."""
-    (item,) = (
-        m for m in metrics if (m.metric, m.category, m.setting) == (name, category, setting) and task in ("", m.task)
-    )
-    return item
+    return metric_named(metrics, name, category=category, setting=setting, **({"task": task} if task else {}))
 
 
 def _identity(question: Question, task: str, variant: str, status: str) -> dict[str, Any]:
     return {
-        "sample_id": question.sample_id,
-        "task": task,
-        "setting": question.setting,
-        "variant": variant,
-        "subset": "",
-        "category": question.category,
-        "cluster": question.video,
-        "status": status,
-    }
+        "sample_id": question.sample_id, "task": task, "setting": question.setting, "variant": variant, "subset": "",
+        "category": question.category, "cluster": question.video, "status": status,
+    }  # fmt: skip
 
 
 def _pairs(question: Question) -> list[dict[str, Any]]:
@@ -114,11 +106,9 @@ def _pairs(question: Question) -> list[dict[str, Any]]:
                 "answer": None if letter == "N" else "A",
                 "rule": "none" if letter == "N" else "mention",
                 "flags": [],
-                "finish_reason": "stop",
-                "verdict_state": "absent",
-                "correct": float(letter == "T"),
+                "finish_reason": "stop", "verdict_state": "absent", "correct": float(letter == "T"),
                 "ts_at_a": float(index % 2 == 0),
-            }
+            }  # fmt: skip
         rows.append(row)
     return rows
 
@@ -131,14 +121,9 @@ def _open(question: Question) -> list[dict[str, Any]]:
     if status == "ok":
         state = question.judged if question.judged in ("invalid", "failed", "absent") else "ok"
         row |= {
-            "answer": question.answer,
-            "rule": "text",
-            "flags": ["judge_error"] if state == "invalid" else [],
-            "finish_reason": "stop",
-            "verdict_state": state,
-            "rouge": 0.5,
-            "meteor": 0.25,
-        }
+            "answer": question.answer, "rule": "text", "flags": ["judge_error"] if state == "invalid" else [],
+            "finish_reason": "stop", "verdict_state": state, "rouge": 0.5, "meteor": 0.25,
+        }  # fmt: skip
         if state in ("ok", "invalid"):
             row["accepted"] = float(question.judged == "accepted")
     return [{**row, **(question.values or {})}]

@@ -8,7 +8,8 @@ import pandas as pd
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.benchmark import BENCHMARK
 from pipelines.benchmarks.mate.rows import read_row
-from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.benchmarks.records import Metric, Sample
+from tests.support.sweeps import answered_row, metric_named, scored_row
 
 Answer = Callable[[Sample, dict[str, Any]], str | None]
 
@@ -19,27 +20,8 @@ def frame(samples: Sequence[Sample], answer: Answer) -> pd.DataFrame:
     for sample in samples:
         for cell_row in sample.data["rows"]:
             output = answer(sample, cell_row)
-            status = {None: "error", "missing": "missing"}.get(output, "ok")
-            cell = {"task": cell_row["task"], "setting": cell_row["setting"], "variant": ""}
-            reading = (
-                BENCHMARK.reading(Row(request_id="r", sample=sample, model="m", status="ok", output=output, **cell))
-                if status == "ok"
-                else None
-            )
-            rows.append(
-                {
-                    "sample_id": sample.sample_id,
-                    **cell,
-                    "subset": "",
-                    "category": sample.category,
-                    "cluster": sample.sample_id,
-                    "status": status,
-                    "answer": reading.answer if reading else None,
-                    "rule": reading.rule if reading else None,
-                    "flags": list(reading.flags) if reading else None,
-                    **(reading.values if reading else {}),
-                }
-            )
+            row = answered_row(sample, cell_row["task"], cell_row["setting"], output)
+            rows.append(scored_row(row, "mate", "missing" if output == "missing" else ""))
     return pd.DataFrame(rows)
 
 
@@ -50,13 +32,8 @@ def reduced(samples: Sequence[Sample], answer: Answer) -> list[Metric]:
 def find(
     metrics: Sequence[Metric], task: str, metric: str = "exact_match", category: str = "", setting: str = ""
 ) -> Metric:
-    (selected,) = [
-        candidate
-        for candidate in metrics
-        if (candidate.task, candidate.metric, candidate.category) == (task, metric, category)
-        and setting in ("", candidate.setting)
-    ]
-    return selected
+    where = {"setting": setting} if setting else {}
+    return metric_named(metrics, metric, task=task, category=category, **where)
 
 
 def gold(_: Sample, cell_row: dict[str, Any]) -> str:

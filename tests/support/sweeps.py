@@ -29,12 +29,9 @@ def sample_requests(
 ) -> Iterator[tuple[Sample, PlannedRequest]]:
     """Yield all requests of some cells, with their samples."""
     target = target_of(
-        benchmark_name=name,
-        dataset_fingerprint="f",
-        model="m",
+        benchmark_name=name, dataset_fingerprint="f", model="m", seed=42,
         task_settings=tuple(selected_groups(benchmark(name), tasks, settings)),
-        seed=42,
-    )
+    )  # fmt: skip
     for sample in samples:
         for request in build_requests(target, sample):
             yield sample, request
@@ -81,7 +78,7 @@ def scored(
 ) -> pd.DataFrame:
     """Score the requests; return one row each, as `Benchmark.reduce` takes them."""
     texts = PromptTexts(benchmark(name).prompt_texts)
-    return pd.DataFrame([_scored(_row(name, texts, request, say, compare, judge), name) for request in requests])
+    return pd.DataFrame([scored_row(_row(name, texts, request, say, compare, judge), name) for request in requests])
 
 
 def _row(
@@ -95,16 +92,10 @@ def _row(
     sample, request = sample_request
     columns = request.columns
     row = Row(
-        request_id=request.request_id,
-        sample=sample,
-        model="m",
-        task=columns["task"],
-        setting=columns["setting"],
-        variant=columns["variant"],
-        status="excluded" if request.excluded else "ok",
-        output=None if request.excluded else say(sample, request),
-        finish_reason="stop",
-    )
+        request_id=request.request_id, sample=sample, model="m", finish_reason="stop",
+        task=columns["task"], setting=columns["setting"], variant=columns["variant"],
+        status="excluded" if request.excluded else "ok", output=None if request.excluded else say(sample, request),
+    )  # fmt: skip
     similarities = {
         ask.column: max(compare(ask.candidate, reference) for reference in ask.references)
         for ask in (benchmark(name).similarity or (lambda _: ()))(row)
@@ -120,25 +111,23 @@ def _verdict(ask: object, judge: bool | None) -> Verdict:
     return Verdict(state="ok", accepted=ask if isinstance(ask, bool) else judge, tries=1)
 
 
-def _scored(row: Row, name: str) -> dict[str, Any]:
+def answered_row(sample: Sample, task: str, setting: str, output: str | None, **more: Any) -> Row:
+    """Return a model's row of an answer; None is a failed request."""
+    status = "error" if output is None else "ok"
+    fields = {"request_id": "r", "model": "m", "variant": "", "status": status, **more}
+    return Row(sample=sample, task=task, setting=setting, output=output, **fields)
+
+
+def scored_row(row: Row, name: str, status: str = "") -> dict[str, Any]:
+    """Return a row of the scores; one with a `status`, such as `missing`, has nothing that is read from an answer."""
+    columns = {column: getattr(row, column) for column in ("request_id", "task", "setting", "variant", "status")}
+    columns |= {column: getattr(row.sample, column) for column in ("sample_id", "subset", "category", "cluster")}
+    if status:
+        return {**columns, "status": status, "flags": None, "verdict_state": "absent"}
     reading = benchmark(name).reading(row)
-    return {
-        "request_id": row.request_id,
-        "sample_id": row.sample.sample_id,
-        "task": row.task,
-        "setting": row.setting,
-        "variant": row.variant,
-        "subset": row.sample.subset,
-        "category": row.sample.category,
-        "cluster": row.sample.cluster,
-        "status": row.status,
-        "answer": reading.answer,
-        "rule": reading.rule,
-        "flags": list(reading.flags),
-        "finish_reason": row.finish_reason,
-        "verdict_state": row.verdict.state,
-        **reading.values,
-    }
+    answer = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags)}
+    further = {"finish_reason": row.finish_reason, "verdict_state": row.verdict.state}
+    return {**columns, **answer, **further, **reading.values}
 
 
 def metric_named(metrics: Sequence[Metric], name: str, **where: str) -> Metric:

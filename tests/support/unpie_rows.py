@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from pipelines.benchmarks.records import MediaRef, Metric, Row, Sample, Verdict
-from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import reduce_scores
+from tests.support.sweeps import answered_row, metric_named, scored_row
 from tests.support.unpie_source import row as source_row
 
 CATEGORIES = {"homographic": "Homo", "heterographic": "Hetero"}
@@ -52,44 +52,14 @@ def samples(count: int, **data: Any) -> dict[str, Sample]:
 
 def prediction(of: Sample, task: str, setting: str, variant: str = "", **how: Any) -> Row:
     """Return a prediction with an empty output, unless `how` has another."""
-    row = Row(
-        request_id=f"{of.sample_id}/{task}/{setting}/{variant}",
-        sample=of,
-        model="m",
-        task=task,
-        setting=setting,
-        variant=variant,
-        status="ok",
-        output="",
-        finish_reason="stop",
-    )
+    name = f"{of.sample_id}/{task}/{setting}/{variant}"
+    row = answered_row(of, task, setting, "", request_id=name, variant=variant, finish_reason="stop")
     return replace(row, **how)
 
 
 def scored(row: Row, status: str = "") -> dict[str, Any]:
     """Return a row of the scores; `status` may be `missing`."""
-    reading = BENCHMARK.reading(row)
-    identity = {
-        "sample_id": row.sample.sample_id,
-        "task": row.task,
-        "setting": row.setting,
-        "variant": row.variant,
-        "subset": "",
-        "category": row.sample.category,
-        "cluster": row.sample.cluster,
-        "status": status or row.status,
-    }
-    if status == "missing":
-        return {**identity, "flags": None, "verdict_state": "absent"}
-    return {
-        **identity,
-        "answer": reading.answer,
-        "rule": reading.rule,
-        "flags": list(reading.flags),
-        "finish_reason": row.finish_reason,
-        "verdict_state": row.verdict.state,
-        **reading.values,
-    }
+    return scored_row(row, "unpie", status)
 
 
 def cell(
@@ -107,14 +77,7 @@ def reduced(rows: Sequence[Mapping[str, Any]], of: Mapping[str, Sample]) -> list
 
 def metric_of(metrics: Sequence[Metric], name: str, setting: str = "vlm", **where: str) -> Metric:
     """Return the only metric of a name in a cell."""
-    expected = {"subset": "", "category": "", **where}
-    (item,) = (
-        metric
-        for metric in metrics
-        if (metric.metric, metric.setting) == (name, setting)
-        and all(getattr(metric, key) == value for key, value in expected.items())
-    )
-    return item
+    return metric_named(metrics, name, setting=setting, **where)
 
 
 def similar(first: float, second: float) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
+from tests.support import sweeps
+from tests.support.sweeps import answered_row, scored_row
 
 SETTINGS = ("lm", "sm", "vlm", "sm-cot", "vlm-cot")
 CELLS = tuple(itertools.product(("mcq", "freeform"), SETTINGS))
@@ -71,23 +73,9 @@ def frame(
         for task, setting in cells:
             output = say(sample, task, setting)
             state = (status or {}).get((sample.sample_id, setting), "ok" if output is not None else "error")
-            reading = BENCHMARK.reading(
-                Row(
-                    request_id="r", sample=sample, model="m", task=task, setting=setting, variant="",
-                    status="ok" if state == "ok" else "error", output=output if state == "ok" else None,
-                    given=similarity_scores or {} if task == "freeform" else {},
-                )
-            )  # fmt: skip
-            scored = state == "ok"
-            rows.append(
-                {
-                    "sample_id": sample.sample_id, "task": task, "setting": setting, "variant": "",
-                    "subset": sample.subset, "category": "", "cluster": sample.cluster, "status": state,
-                    "answer": reading.answer, "rule": reading.rule if scored else None,
-                    "flags": list(reading.flags) if scored else None, "finish_reason": "", "verdict_state": "absent",
-                    **reading.values,
-                }
-            )  # fmt: skip
+            given = similarity_scores or {} if task == "freeform" else {}
+            row = answered_row(sample, task, setting, output, given=given)
+            rows.append(scored_row(row, "vague", "" if state in ("ok", "error") else state))
     return pd.DataFrame(rows)
 
 
@@ -98,6 +86,4 @@ def reduced(samples: Sequence[Sample], say: Say, **how: Any) -> list[Metric]:
 
 def metric_named(metrics: Sequence[Metric], metric: str, setting: str = "vlm", subset: str = "", **more: str) -> Metric:
     """Return the only metric of a name in a cell."""
-    expected = {"task": "mcq", "category": "", **more, "metric": metric, "setting": setting, "subset": subset}
-    (entry,) = (m for m in metrics if all(getattr(m, name) == value for name, value in expected.items()))
-    return entry
+    return sweeps.metric_named(metrics, metric, **{"task": "mcq", "setting": setting, "subset": subset, **more})

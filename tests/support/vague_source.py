@@ -108,9 +108,7 @@ def write_hub(
     images: list[Any] = [{"bytes": b, "path": None} for b in _pictures(data, tagged=tagged)]
     for index, cell in (cells or {}).items():
         images[index] = cell
-    table = pa.table(
-        {"image": images, **{name: [item[name] for item in data] for name in data[0]}},
-    )
+    table = pa.table({"image": images, **{name: [item[name] for item in data] for name in data[0]}})
     path = folder / "data" / "train-00000-of-00001.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, row_group_size=5)

@@ -77,26 +77,14 @@ def _row(scored_row: Scored, index: int) -> dict[str, Any]:
     robust = scored_row.label if scored_row.robust == "same" else scored_row.robust
     es_robust = scored_row.es if scored_row.es_robust == "same" else scored_row.es_robust
     return {
-        "request_id": f"{index} {scored_row.setting}",
-        "sample_id": _name(scored_row, index),
-        "task": "entailment",
-        "setting": scored_row.setting,
-        "variant": "",
-        "subset": scored_row.subset,
-        "category": CATEGORY[scored_row.subset],
-        "cluster": scored_row.cluster or _name(scored_row, index),
-        "status": scored_row.status,
-        "answer": None,
-        "rule": None,
-        "flags": list(scored_row.flags) if ok else None,
-        "finish_reason": None,
-        "verdict_state": "absent",
-        "label": _float(scored_row.label) if ok else None,
-        "label_robust": _float(robust) if ok else None,
-        "es": scored_row.es if ok else None,
-        "es_robust": es_robust if ok else None,
-        "empty": float(scored_row.empty) if ok else None,
-    }
+        "request_id": f"{index} {scored_row.setting}", "sample_id": _name(scored_row, index), "task": "entailment",
+        "setting": scored_row.setting, "variant": "", "subset": scored_row.subset,
+        "category": CATEGORY[scored_row.subset], "cluster": scored_row.cluster or _name(scored_row, index),
+        "status": scored_row.status, "answer": None, "rule": None, "flags": list(scored_row.flags) if ok else None,
+        "finish_reason": None, "verdict_state": "absent", "label": _float(scored_row.label) if ok else None,
+        "label_robust": _float(robust) if ok else None, "es": scored_row.es if ok else None,
+        "es_robust": es_robust if ok else None, "empty": float(scored_row.empty) if ok else None,
+    }  # fmt: skip
 
 
 def _float(label: object) -> float | None:

@@ -23,13 +23,7 @@ from pipelines.benchmarks.maia.prompts import (
 )
 from pipelines.benchmarks.maia.source import read_maia
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import (
-    JudgeRequest,
-    Publication,
-    Reading,
-    Row,
-    SimilarityRequest,
-)
+from pipelines.benchmarks.records import JudgeRequest, Publication, Reading, Row, Sample, SimilarityRequest
 from pipelines.metrics.meteor import find_wordnet, meteor_italian, meteor_nltk
 from pipelines.metrics.text import rouge_1, rouge_l
 
@@ -38,69 +32,59 @@ def _expected(row: Row) -> Sequence[str]:
     """Return the letter of the true statement, without letters the statement, or the annotators' answers."""
     if row.task == "oevqa":
         return tuple(row.sample.data["answers"])
-    index = int(row.variant)
-    if row.setting == "unimodal":
-        return (row.sample.data["true"][index],)
-    return (true_letter(row.sample, index, row.seed),)
+    index, is_bare = int(row.variant), row.setting == "unimodal"
+    return (row.sample.data["true"][index] if is_bare else true_letter(row.sample, index, row.seed),)
 
 
 def _options(row: Row) -> Mapping[str, str]:
     """Return the two statements by letter; none of a task or setting without letters."""
-    if row.task != "vsv" or row.setting == "unimodal":
-        return {}
-    return dict(zip("AB", statements(row.sample, int(row.variant), row.seed), strict=True))
+    has_letters = row.task == "vsv" and row.setting != "unimodal"
+    return dict(zip("AB", statements(row.sample, int(row.variant), row.seed), strict=True)) if has_letters else {}
+
+
+def _judged_sample(row: Row) -> Sample:
+    """Return the sample with the references that an open answer is compared with."""
+    return left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
 
 
 def _similarity(row: Row) -> Sequence[SimilarityRequest]:
     if row.task != "oevqa" or row.status != "ok" or row.setting == LEAVE_ONE_OUT:
         return ()
-    references = tuple(row.sample.data["answers"])
-    return (
-        SimilarityRequest(
-            column="bertscore_f1", scorer="bertscore", candidate=read_oevqa(row.output), references=references
-        ),
-    )
+    text, references = read_oevqa(row.output), tuple(row.sample.data["answers"])
+    return (SimilarityRequest(column="bertscore_f1", scorer="bertscore", candidate=text, references=references),)
 
 
 def _ask_judge(row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
     if row.task != "oevqa" or row.status != "ok":
         return None
     candidate = read_oevqa(row.output)
-    sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
-    return judge_request(sample, candidate, texts) if candidate else False
+    return judge_request(_judged_sample(row), candidate, texts) if candidate else False
 
 
 def _read_vsv(row: Row) -> Reading:
-    if row.setting == "unimodal":
-        return _read_scores(row)
     index = int(row.variant)
-    letter = read_letter(row.output, *statements(row.sample, index, row.seed))
     true = true_letter(row.sample, index, row.seed)
-    values = {
-        "correct": float(letter.letter == true),
-        "correct_authors": float(read_letter_as_authors(row.output) == true),
-        "ts_at_a": float(true == "A"),
-    }
-    return Reading(answer=letter.letter, rule=letter.rule, values=values)
-
-
-def _read_scores(row: Row) -> Reading:
-    true = true_letter(row.sample, int(row.variant), row.seed)
     ts_at_a = {"ts_at_a": float(true == "A")}
+    if row.setting == "unimodal":
+        return _read_scores(row.output or "", true, ts_at_a)
+    letter = read_letter(row.output, *statements(row.sample, index, row.seed))
+    values = {"correct": float(letter.letter == true)}
+    values["correct_authors"] = float(read_letter_as_authors(row.output) == true)
+    return Reading(answer=letter.letter, rule=letter.rule, values=values | ts_at_a)
+
+
+def _read_scores(output: str, true: str, ts_at_a: Mapping[str, float]) -> Reading:
     try:
-        true_score, false_score = logprobs_from_text(row.output or "", 2)
+        true_score, false_score = logprobs_from_text(output, 2)
         correct = unimodal_choice([true_score], [false_score])
     except ValueError:
         return Reading(answer=None, rule="no_logprobs", values={"correct": 0.0, **ts_at_a})
-    letter = true if correct else {"A": "B", "B": "A"}[true]
     values = {"correct": float(correct), **ts_at_a, "true_logprob": true_score, "false_logprob": false_score}
-    return Reading(answer=letter, rule="logprob", values=values)
+    return Reading(answer=true if correct else {"A": "B", "B": "A"}[true], rule="logprob", values=values)
 
 
 def _read_oevqa(row: Row) -> Reading:
-    text = read_oevqa(row.output)
-    sample = left_out(row.sample, row.variant) if row.setting == LEAVE_ONE_OUT else row.sample
-    references = [list(sample.data["answers"])]
+    text, references = read_oevqa(row.output), [list(_judged_sample(row).data["answers"])]
     values = {
         "rouge": rouge_l([text], references)[0],
         "meteor": meteor_italian([text], references)[0],
@@ -170,5 +154,5 @@ BENCHMARK: Final = BenchmarkDefinition(
     measures=lazy(__package__, "metrics.paired_measures"),
     tables=lazy(__package__, "tables.make_tables"),
     figures=lazy(__package__, "tables.make_figures"),
-    item_lists=lazy(__package__, "item_lists.item_lists"),
+    item_lists=lazy(__package__, "metrics.item_lists"),
 )

@@ -22,6 +22,7 @@ from typing import Final, Self
 import numpy as np
 import pandas as pd
 
+from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
 from pipelines.benchmarks.maia.answers import unimodal_choice, unimodal_vote
 from pipelines.benchmarks.maia.facts import (
     BASELINES,
@@ -34,13 +35,7 @@ from pipelines.benchmarks.maia.facts import (
     POOL_SIZE,
     gain_key,
 )
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Grouping,
-    Measure,
-    MetricDef,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Grouping, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import (
     NO_JUDGE,
     Bools,
@@ -52,6 +47,7 @@ from pipelines.benchmarks.metrics_kernel.rows import (
     unjudged_note,
     worst_status,
 )
+from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums, plain_bleu_of_counts, plain_bleu_of_sums
 from pipelines.metrics.cider import cider
@@ -113,10 +109,6 @@ class SettingRows:
             joint=joint.named(task="aggregate", blocked=not_run_note(not_run + unmatched)),
             not_run=not_run,
         )
-
-    def is_planned(self, task: str) -> bool:
-        """Return whether a task is part of the sweep in this setting."""
-        return task in self.tasks
 
 
 def _pools(pairs: ScoredRows) -> ScoredRows:
@@ -194,10 +186,7 @@ def _compared(rows: ScoredRows, samples: Mapping[str, Sample]) -> ScoredRows:
 
 
 SETTINGS: Final = ("black-video", BLACK_FRAME, "1-frame", "32-frames", "unimodal")  # in the paper's order
-
 _MAX_LISTED: Final = 10  # contradictory pools in one note
-
-
 _over_questions: Final = partial(MetricDef, counted=every)
 _STATEMENTS: Final = MetricDef(name="statement_accuracy", value=right, counted=lambda rows: ~rows.missing)
 _STATEMENTS_AUTHORS: Final = MetricDef(
@@ -267,7 +256,7 @@ def _settings(frame: pd.DataFrame) -> dict[str, SettingRows]:
 
 
 def _vsv(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    if setting.is_planned("vsv"):
+    if "vsv" in setting.tasks:
         yield from WITH_MACRO.measures(_STATEMENTS, setting.pairs)
         if not np.isnan(setting.pairs.floats("correct_authors")).all():  # answers are letters
             yield Measure(definition=_STATEMENTS_AUTHORS, parts=(setting.pairs,))
@@ -278,7 +267,7 @@ def _vsv(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measu
 
 
 def _vsv_counts(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    if not setting.is_planned("vsv"):
+    if "vsv" not in setting.tasks:
         return
     pairs, pools = setting.pairs, setting.pools
     for name in ("elimination", "echo"):
@@ -300,7 +289,7 @@ def _vsv_counts(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator
 
 
 def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    if not setting.is_planned("oevqa"):
+    if "oevqa" not in setting.tasks:
         return
     answers = setting.answers
     yield from WITH_MACRO.measures(_OPEN, answers)
@@ -310,7 +299,7 @@ def _oevqa(setting: SettingRows, samples: Mapping[str, Sample]) -> Iterator[Meas
 
 
 def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
-    if not setting.is_planned("oevqa"):
+    if "oevqa" not in setting.tasks:
         return
     answered = setting.answers.where(setting.answers.ok)
     count = partial(setting.answers.count, n=len(answered))
@@ -324,14 +313,14 @@ def _oevqa_counts(setting: SettingRows, _samples: Mapping[str, Sample]) -> Itera
 
 
 def _aggregate(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Measure]:
-    if setting.is_planned("vsv") and setting.is_planned("oevqa"):
+    if len(setting.tasks) == 2:
         yield from WITH_MACRO.measures(_AGGREGATE, setting.joint)
         yield Measure(definition=_OPEN_GAP, parts=(setting.joint,))
 
 
 def _contingency(setting: SettingRows, _samples: Mapping[str, Sample]) -> Iterator[Metric]:
     """Count the questions of each row of Agg-Acc by their results in both tasks."""
-    if not (setting.is_planned("vsv") and setting.is_planned("oevqa")):
+    if len(setting.tasks) < 2:
         return
     kinds = {"both": (1, 1), "pool_only": (1, 0), "judge_only": (0, 1), "neither": (0, 0)}
     for rows in (setting.joint, *BY_CATEGORY.groups(setting.joint)):
@@ -365,7 +354,7 @@ def _gains(settings: Mapping[str, SettingRows]) -> Iterator[Measure]:
             continue
         for measure, (task, _) in MEASURES.items():
             rows, others = (side.pools if task == "vsv" else side.answers for side in (full, base))
-            if not full.is_planned(task) or not np.array_equal(rows["sample_id"], others["sample_id"]):
+            if task not in full.tasks or not np.array_equal(rows["sample_id"], others["sample_id"]):
                 continue
             gain = values[measure](rows) - values[measure](others)
             compared = rows.with_columns(gain=gain, status=worst_status(rows["status"], others["status"]))
@@ -382,23 +371,16 @@ _SCORES = ["true_logprob", "false_logprob"]
 
 def reduce_unimodal(scores: Mapping[str, pd.DataFrame], samples: Mapping[str, Sample]) -> dict[str, list[Metric]]:
     """Return rule -> joint metrics of all models that scored statements; empty for fewer than two, or unequal pairs."""
-    frames = {model: _unimodal_rows(frame) for model, frame in scores.items() if "true_logprob" in frame}
-    frames = {model: frame for model, frame in frames.items() if len(frame)}
-    if len(frames) < 2:
-        return {}
-    first, *rest = frames.values()
-    if any(not frame[_KEYS].equals(first[_KEYS]) for frame in rest):
+    scored = [frame for frame in scores.values() if "true_logprob" in frame]
+    parts = (frame[(frame["task"] == "vsv") & (frame["setting"] == "unimodal")] for frame in scored)
+    frames = [part.sort_values(_KEYS, ignore_index=True) for part in parts if len(part)]
+    if len(frames) < 2 or any(not frame[_KEYS].equals(frames[0][_KEYS]) for frame in frames):
         return {}
     rules: dict[str, Callable[[Sequence[float], Sequence[float]], bool]] = {
         f"best of {len(frames)} text models": unimodal_choice,
         f"vote of {len(frames)} text models": unimodal_vote,
     }
-    return {name: reduce_scores(_joint_rows(list(frames.values()), rule), samples) for name, rule in rules.items()}
-
-
-def _unimodal_rows(frame: pd.DataFrame) -> pd.DataFrame:
-    rows = frame[(frame["task"] == "vsv") & (frame["setting"] == "unimodal")]
-    return rows.sort_values(_KEYS, ignore_index=True)
+    return {name: reduce_scores(_joint_rows(frames, rule), samples) for name, rule in rules.items()}
 
 
 def _joint_rows(
@@ -407,9 +389,7 @@ def _joint_rows(
     """Return the first model's rows with the joint choice; a pair that any model failed to score is an error."""
     rows = frames[0]
     scored = [list(zip(*(frame[name].tolist() for name in ("status", *_SCORES)), strict=True)) for frame in frames]
-    status: list[str] = []
-    correct: list[float] = []
-    answers: list[str | None] = []
+    status, correct, answers = list[str](), list[float](), list[str | None]()
     for pair, at_a in zip(zip(*scored, strict=True), rows["ts_at_a"].tolist(), strict=True):
         failures = [state for state, _, _ in pair if state != "ok"]
         true, false = [float(score) for _, score, _ in pair], [float(score) for _, _, score in pair]
@@ -419,3 +399,39 @@ def _joint_rows(
         correct.append(math.nan if failures else float(is_correct))
         answers.append(("A" if (at_a == 1.0) == is_correct else "B") if readable else None)
     return rows.assign(status=status, correct=correct, answer=pd.Series(answers, rows.index, dtype=object))
+
+
+_LISTS: Final[Mapping[str, tuple[str, str]]] = load_facts(__package__, "facts.yaml")["lists"]
+
+
+def item_lists(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> list[ItemList]:
+    """Return the lists of one model, from its scores and samples by id; a failed request counts as wrong."""
+    if "accepted" not in scores:
+        return []
+    run = scores[scores["status"].isin(["ok", "error"])]
+    answers = run[(run["task"] == "oevqa") & (run["setting"] != LEAVE_ONE_OUT)]
+    answers = answers.assign(accepted=answers["accepted"].where(answers["status"] == "ok", 0.0))
+    pairs = run[run["task"] == "vsv"]
+    right = (pairs["correct"] == 1.0) if "correct" in pairs else pairs["status"] == ""
+    pools = right.groupby([pairs["setting"], pairs["sample_id"]]).agg(["sum", "size"])
+    counts = {key: int(row["sum"]) for key, row in pools.iterrows() if row["size"] == POOL_SIZE}
+    lists: dict[str, list[ListedItem]] = {name: [] for name in _LISTS}
+    for row in rows_of(answers.dropna(subset=["accepted"])):
+        sample, pool = samples[row["sample_id"]], counts.get((row["setting"], row["sample_id"]))
+        item = listed(
+            row,
+            question=str(sample.data["question"]),
+            expected="; ".join(sample.data["answers"]),
+            answer=row["answer"],
+            detail="" if pool is None else f"{pool} of {POOL_SIZE} statements right",
+        )
+        is_wrong = row["accepted"] != 1.0
+        belongs = {
+            "maia_pool_only": pool == POOL_SIZE and is_wrong,
+            "maia_judge_only": pool is not None and pool < POOL_SIZE and not is_wrong,
+            "maia_out_of_scope": is_wrong and row["category"] == "Out-of-Scope",
+            "maia_uncertainty": is_wrong and row["category"] == "Uncertainty",
+        }
+        for name in filter(belongs.__getitem__, belongs):
+            lists[name].append(item)
+    return [ItemList(id=name, title=title, about=about, items=lists[name]) for name, (title, about) in _LISTS.items()]

@@ -23,11 +23,11 @@ from pipelines.benchmarks.human import (
     OutputKey,
     Question,
     csv_text,
-    human_prediction,
+    prediction_row,
 )
 from pipelines.benchmarks.maia.facts import AGG, LEAVE_ONE_OUT, LEAVE_ONE_OUT_KEY, OEVQA, POOL_SIZE, POOLS, STATEMENTS
 from pipelines.benchmarks.people import FileBaseline, paired_metrics
-from pipelines.benchmarks.records import Metric, Row, Sample
+from pipelines.benchmarks.records import Metric, Row, Sample, person
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.metrics.agreement import agreement_interval, fleiss_kappa
@@ -36,8 +36,12 @@ _UNPUBLISHED: Final = "no human accuracy is published"
 _SETTING: Final = "32-frames"  # the input that annotators saw
 _JUDGE: Final = "judge"  # its name among raters
 _PROXY: Final = "leave-one-out: each of the data's eight human answers, judged by the other seven"
-_CHANCE: Final[Mapping[Key, float | None]] = {STATEMENTS: 1 / 2, POOLS: 1 / 2**POOL_SIZE, OEVQA: None, AGG: None}
-_TABLES: Final[Mapping[Key, str]] = {STATEMENTS: "Table 5", POOLS: "Table 1", OEVQA: "Table 2", AGG: "Table 3"}
+_CHANCE_AND_TABLE: Final[Mapping[Key, tuple[float | None, str]]] = {
+    STATEMENTS: (1 / 2, "Table 5"),
+    POOLS: (1 / 2**POOL_SIZE, "Table 1"),
+    OEVQA: (None, "Table 2"),
+    AGG: (None, "Table 3"),
+}
 
 
 def _pair(row: HumanRow) -> HumanRow:
@@ -70,20 +74,13 @@ def judge_kappa(text: str) -> Metric:
     for _, row in _RATINGS.rows(text):
         counts.setdefault(row["item_id"], [0, 0])[int(row["correct"])] += 1
     value = fleiss_kappa(list(counts.values()))
-    interval = agreement_interval(fleiss_kappa, list(counts.values()))
-    return Metric(
-        task="oevqa",
-        setting="",
-        subset=f"{len(counts)} samples",
-        metric="fleiss_kappa",
-        value=value,
-        n=len(counts),
-        unit="",
-        ci_low=None if interval is None else interval.low,
-        ci_high=None if interval is None else interval.high,
-        ci_df=None if interval is None else interval.freedom,
-        note="" if value is not None else "all ratings are the same",
+    ends = agreement_interval(fleiss_kappa, list(counts.values()))
+    note = "" if value is not None else "all ratings are the same"
+    subset = f"{len(counts)} samples"
+    metric = Metric(
+        task="oevqa", setting="", subset=subset, metric="fleiss_kappa", value=value, n=len(counts), unit="", note=note
     )
+    return replace(metric, ci_low=ends.low, ci_high=ends.high, ci_df=ends.freedom) if ends else metric
 
 
 _ANSWERS: Final = HumanKind(
@@ -151,40 +148,30 @@ class MaiaHumanBaseline(FileBaseline):
         """Return chance levels, and for open answers the leave-one-out value where it was measured."""
         levels = []
         for suffix in ("", "_macro"):  # macro: the mean of the categories, which the paper does not print
-            for key, chance in _CHANCE.items():
+            measured = results.find(LEAVE_ONE_OUT_KEY._replace(metric=LEAVE_ONE_OUT_KEY.metric + suffix))
+            for key, (chance, table) in _CHANCE_AND_TABLE.items():
+                proxy = measured if key == OEVQA and measured and measured.value is not None else None
                 level = HumanLevel(
                     task=key.task,
                     metric=key.metric + suffix,
+                    value=proxy.value if proxy else None,
+                    n=proxy.n if proxy else None,
                     chance=chance,
-                    items="unpublished",
-                    best_of=() if suffix else (_TABLES[key],),
+                    items="approximate" if proxy else "unpublished",
+                    best_of=() if suffix else (table,),
                     drawn=() if suffix or key == AGG else (_SETTING,),
-                    source=_UNPUBLISHED,
+                    source=_PROXY if proxy else _UNPUBLISHED,
                 )
-                proxy = (
-                    results.find(LEAVE_ONE_OUT_KEY._replace(metric=LEAVE_ONE_OUT_KEY.metric + suffix))
-                    if key == OEVQA
-                    else None
-                )
-                if proxy is not None and proxy.value is not None:
-                    level = replace(level, value=proxy.value, n=proxy.n, items="approximate", source=_PROXY)
                 levels.append(level)
         return levels
 
     def dataset_answers(self, samples: Iterable[Sample], /) -> list[dict[str, str]]:
         """Return the eight answers of each question, which the setting `leave-one-out` judges."""
+        model, request = person(LEAVE_ONE_OUT), {"task": "oevqa", "setting": LEAVE_ONE_OUT}
         return [
-            human_prediction(
-                "maia",
-                LEAVE_ONE_OUT,
-                output=answer,
-                task="oevqa",
-                setting=LEAVE_ONE_OUT,
-                sample_id=sample.sample_id,
-                variant=str(index),
-            )
+            prediction_row("maia", model, **request, sample_id=sample.sample_id, variant=str(i), output=answer)
             for sample in samples
-            for index, answer in enumerate(sample.data["answers"])
+            for i, answer in enumerate(sample.data["answers"])
         ]
 
     def metrics(self, inputs: HumanInputs, /) -> list[Metric]:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from pipelines.benchmarks.maia.facts import POOL_SIZE, column_of
 from pipelines.benchmarks.parquet_source import MAX_TEXT_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Source, SourceWarning
-from pipelines.benchmarks.validation import format_validation_error, read_json
+from pipelines.benchmarks.validation import read_json, reason_of
 from pipelines.errors import SourceError
 
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -39,11 +39,13 @@ def read_maia(source: Source) -> Iterator[RawSample | Rejection | SourceWarning]
     Raises:
         SourceError: there is no such file, there are several, or one cannot be read.
     """
-    files = _hub_files(source)
-    if files:
+    files = {
+        name: [path for pattern in _PATTERNS for path in source.glob(pattern.format(name))] for name in ("gen", "mc")
+    }
+    if all(files.values()):
         yield from _read_hub(source, files)
-        return
-    yield from _read_repository(source, _questions_file(source))
+    else:
+        yield from _read_repository(source, _questions_file(source))
 
 
 def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[RawSample | Rejection | SourceWarning]:
@@ -71,12 +73,11 @@ def _read_hub(source: Source, files: Mapping[str, Sequence[str]]) -> Iterator[Ra
 
 
 def _read_repository(source: Source, path: str) -> Iterator[RawSample | Rejection]:
-    folder = path.rpartition("/")[0]
     videos = read_json(source, path)
     if not isinstance(videos, list):
         raise SourceError(f"{source.uri}/{path}: a list of videos was expected, this is {type(videos).__name__}")
     for number, video in enumerate(videos, start=1):
-        yield from _parse_video(video, number, path, folder)
+        yield from _parse_video(video, number, path)
 
 
 def _questions_file(source: Source) -> str:
@@ -91,7 +92,7 @@ def _questions_file(source: Source) -> str:
     return paths[0]
 
 
-def _parse_video(video: Any, number: int, path: str, folder: str) -> Iterator[RawSample | Rejection]:
+def _parse_video(video: Any, number: int, path: str) -> Iterator[RawSample | Rejection]:
     """Yield all questions of one video; one bad question rejects neither the video nor its other questions."""
     name = video.get("video") if isinstance(video, dict) else None
     digits = re.fullmatch(r"video(\d+)", name) if isinstance(name, str) else None
@@ -99,7 +100,7 @@ def _parse_video(video: Any, number: int, path: str, folder: str) -> Iterator[Ra
         reason = f"`video` must be `video` and a number, not {name!r}"
         yield Rejection(file=path, item=f"video {number} of the file", reason=reason)
         return
-    clip = f"{folder}/videos/{digits[1]}.mp4".lstrip("/")
+    clip = f"{path.rpartition('/')[0]}/videos/{digits[1]}.mp4".lstrip("/")
     for half in ("question_categories_A", "question_categories_B"):
         entries = video.get(half)
         if not isinstance(entries, list):
@@ -108,10 +109,8 @@ def _parse_video(video: Any, number: int, path: str, folder: str) -> Iterator[Ra
         for index, entry in enumerate(entries):
             category = entry.get("category") if isinstance(entry, dict) else None
             label = category if isinstance(category, str) and category else f"{half}[{index}]"
-            question = _parse_question(entry, str(name), clip, path)
-            yield (
-                Rejection(file=path, item=f"{name}/{label}", reason=question) if isinstance(question, str) else question
-            )
+            sample = _parse_question(entry, str(name), clip, path)
+            yield Rejection(file=path, item=f"{name}/{label}", reason=sample) if isinstance(sample, str) else sample
 
 
 def _parse_question(entry: Any, video_id: str, clip: str, path: str) -> RawSample | str:
@@ -119,10 +118,8 @@ def _parse_question(entry: Any, video_id: str, clip: str, path: str) -> RawSampl
     try:
         question = _Question.model_validate(entry)
         column = column_of(question.category)
-    except ValidationError as error:
-        return format_validation_error(error)
     except ValueError as error:
-        return str(error)
+        return reason_of(error)
     equal = [i for i in range(POOL_SIZE) if question.true_statement[i] == question.false_statement[i]]
     if equal:
         return f"pair {equal[0]}: the true and the false statement are the same"
@@ -147,14 +144,6 @@ _PATTERNS: Final = ("{0}.json", "{0}.jsonl", "{0}*.parquet", "{0}/*.parquet", "d
 _JOINED: Final = ("video_id", "question_category", "question")
 Place: TypeAlias = tuple[str, str, int]  # the clip, question and number of a pair in the repository
 _ANSWERS: Final = tuple(f"answer{number}" for number in range(1, POOL_SIZE + 1))
-
-
-def _hub_files(source: Source) -> Mapping[str, Sequence[str]]:
-    """Return the files of `gen` and `mc`; empty unless the folder has both."""
-    files = {
-        name: [path for pattern in _PATTERNS for path in source.glob(pattern.format(name))] for name in ("gen", "mc")
-    }
-    return files if all(files.values()) else {}
 
 
 def _joined_rows(

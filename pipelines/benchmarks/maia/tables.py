@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from pipelines.benchmarks.figures import Figure, Radar, Series, model_slugs
-from pipelines.benchmarks.layout import BOTH, Rows, Shown, TableDef, View, if_ours
+from pipelines.benchmarks.layout import BOTH, Rows, Shown, TableDef, View, curves, if_ours
 from pipelines.benchmarks.maia.facts import (
     AGG,
     ALL_HEADS,
@@ -36,10 +36,7 @@ def make_tables(results: Results) -> list[Table]:
     results = results.without_people()
     tables = (*map(_category_table, (POOLS, OEVQA, AGG)), _TABLE_4, _category_table(STATEMENTS))
     further = (_DELTAS, _GAINS, _READING, _POOLS, _CONTINGENCY)
-    return [
-        *(table.lay_out(results) for table in tables),
-        *with_our_rows(table.lay_out(results) for table in further),
-    ]
+    return [*(table.lay_out(results) for table in tables), *with_our_rows(table.lay_out(results) for table in further)]
 
 
 def _measured(number: TableValue | None) -> TableCell:
@@ -47,9 +44,8 @@ def _measured(number: TableValue | None) -> TableCell:
 
 
 def _average(number: TableValue | None) -> TableCell:
-    if number is None or number.low is None:
-        return _measured(number)
-    return TableValue(value=number.value, low=number.low, high=number.high)
+    has_ends = number is not None and number.low is not None
+    return replace(number, n=None, n_failed=None, note="") if number and has_ends else _measured(number)
 
 
 def _reasons(view: View) -> str:
@@ -253,11 +249,6 @@ _FIGURES: Final[Mapping[Key, tuple[str, int, str]]] = {
     OEVQA: ("3c", 8, "oevqa"),
 }
 """Figure of the model shown in the paper's text, figure of the others, name in the ids of ours."""
-_MEASURE_TITLES: Final[Mapping[Key, str]] = {
-    STATEMENTS: "statement accuracy",
-    POOLS: "pool accuracy",
-    OEVQA: "accuracy of open answers",
-}
 _SHOWN_IN_TEXT: Final = "Qwen-2.5-VL 72B"
 
 
@@ -280,23 +271,25 @@ def make_figures(results: Results) -> list[Figure]:
 
 
 def _radar(results: Results, source: Source, key: Key, *, figure: tuple[str, str]) -> Iterator[Figure]:
-    numbers = {
-        heading: [results.find(key._replace(setting=setting, category=category), source) for category in COLUMNS]
+    keys = {
+        heading: [key._replace(setting=setting, category=category) for category in COLUMNS]
         for setting, heading in SETTING_HEADS.items()
     }
-    curves = {heading: tuple(n.value if n else None for n in points) for heading, points in numbers.items()}
-    if all(value is None for curve in curves.values() for value in curve):
+    if not curves(results, keys, source):
         return
     doubts = [
         f"{heading}, {axis}: {number.note}"
-        for heading, points in numbers.items()
-        for axis, number in zip(CATEGORY_HEADS, points, strict=True)
-        if number is not None and number.doubtful
+        for heading, points in keys.items()
+        for axis, point in zip(CATEGORY_HEADS, points, strict=True)
+        if (number := results.find(point, source)) is not None and number.doubtful
     ]
     yield Radar(
         id=figure[0],
-        title=f"MAIA{figure[1]}: {key.model}, {_MEASURE_TITLES[key.of('', '')]}",
+        title=f"MAIA{figure[1]}: {key.model}, {_TITLES[key.of('', '')][1]}",
         axes=CATEGORY_HEADS,
-        series=tuple(Series(label=heading, values=curve, origin=source) for heading, curve in curves.items()),
+        series=tuple(
+            Series(label=heading, values=tuple(results.value(point, source) for point in points), origin=source)
+            for heading, points in keys.items()
+        ),
         notes=(*doubts, *(subset_notes(results) if source == "ours" else ())),
     )

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any, Final
 
+from pipelines.benchmarks.base import PredictionsReader
+from pipelines.benchmarks.human import prediction_row
 from pipelines.benchmarks.mate.rows import SETTINGS
 from pipelines.benchmarks.mate.scene import canonical_task
 from pipelines.benchmarks.records import person
@@ -21,24 +23,16 @@ _FILES: Final[Mapping[str, str]] = {
 }  # the longest name first, because it begins with another
 
 
-class MatePredictions:
-    """Reader of the authors' predictions."""
-
-    def accepts(self, path: PurePath) -> bool:
-        """Return whether a file is named like the authors' predictions files."""
-        return path.suffix == ".jsonl" and _file_of(path.name) is not None
-
-    def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
-        """Yield the lines as rows of a predictions file, or why they are none."""
-        for line, raw in enumerate(text.split("\n"), start=1):  # `splitlines` also splits at U+2028, within answers
-            if raw.strip():
-                try:
-                    row = json.loads(raw)
-                    if not isinstance(row, dict):
-                        raise ValueError("not a JSON object")  # noqa: TRY004, TRY301  of foreign data
-                    yield line, read_prediction(path.name, row)
-                except (ValueError, RecursionError) as error:
-                    yield line, error
+def _rows(path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+    for line, raw in enumerate(text.split("\n"), start=1):  # `splitlines` also splits at U+2028, within answers
+        if raw.strip():
+            try:
+                row = json.loads(raw)
+                if not isinstance(row, dict):
+                    raise ValueError("not a JSON object")  # noqa: TRY004, TRY301  of foreign data
+                yield line, read_prediction(path.name, row)
+            except (ValueError, RecursionError) as error:
+                yield line, error
 
 
 def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -60,15 +54,8 @@ def read_prediction(name: str, raw: Mapping[str, Any]) -> dict[str, Any]:
         output = None if output is None else typed_answer(output)
     elif raw.get("run") is not None:
         model = f"{model} run {raw['run']}"
-    return {
-        "benchmark": "mate",
-        "model": model,
-        "task": canonical_task(str(raw["task"])),
-        "setting": _FILES[file],
-        "sample_id": str(raw["example_id"]),
-        "variant": "",
-        "output": output,
-    }
+    task, name = canonical_task(str(raw["task"])), str(raw["example_id"])
+    return prediction_row("mate", model, task=task, setting=_FILES[file], sample_id=name, output=output)
 
 
 def typed_answer(text: str) -> str:
@@ -83,7 +70,9 @@ def typed_answer(text: str) -> str:
     return f'{{"answer": {value}}}'
 
 
-READER: Final = MatePredictions()
+READER: Final = PredictionsReader(
+    accepts=lambda path: path.suffix == ".jsonl" and _file_of(path.name) is not None, rows=_rows
+)
 
 
 def _file_of(name: str) -> str | None:

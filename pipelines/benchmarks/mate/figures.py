@@ -2,21 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Figure, Series
+from pipelines.benchmarks.layout import curves
+from pipelines.benchmarks.mate import tables
 from pipelines.benchmarks.mate.error_analysis import OVERLAP_LABELS
 from pipelines.benchmarks.mate.metrics import COORDS_ONLY
-from pipelines.benchmarks.mate.tables import (
-    PAPER_SETTING,
-    accuracy,
-    chance,
-    data_notes,
-    in_best_setting,
-    is_generated,
-    object_counts,
-)
+from pipelines.benchmarks.mate.tables import PAPER_SETTING, accuracy, object_counts
 from pipelines.benchmarks.results import Key, Results, Source
 
 _KINDS: Final = {"crossmodal": (2, "cross-modal"), "unimodal": (3, "unimodal")}
@@ -27,8 +20,8 @@ _SINGLES: Final = {"Shape": "sha", "Material": "mat", "Color": "col", "Size": "s
 
 def make_figures(results: Results) -> list[Figure]:
     """Lay out the figures for which there are numbers of ours, then the share of links by object count."""
-    notes = tuple(data_notes(results))
-    best = in_best_setting(results.without_published() if is_generated(results) else results)
+    notes = tuple(tables.data_notes(results))
+    best = tables.in_best_setting(results.without_published() if tables.is_generated(results) else results)
     by_count = [figure for kind, (number, name) in _KINDS.items() for figure in _by_count(best, kind, number, name)]
     first = next(iter(results.models()), "")
     figures = [*by_count, *_by_links(best, first), *_by_single_link(best, first), _overlap(best)]
@@ -41,21 +34,22 @@ def _by_count(results: Results, kind: str, number: int, name: str) -> Iterator[B
     if not counts:
         return
     keys = [accuracy(kind, f"{count} objects", PAPER_SETTING) for count in counts]
-    people = [results.find(key.of("Human", ""), "published", table="Table 4") for key in keys]
-    lines = []
-    if any(people):
-        values = tuple(number.value if number else None for number in people)
-        lines.append(Series(label="Human, published", values=values, origin="human", baseline=True))
-    lines.append(Series(label="Random, closed form", values=tuple(map(partial(chance, results), keys)), baseline=True))
-    note = "People: only their accuracy at ten objects is printed." if any(people) else ""
+    human = {"Human, published": [key.of("Human", "") for key in keys]}
+    people = [
+        replace(line, origin="human", baseline=True)
+        for line in curves(results, human, "published", table="Table 4", ends=False)
+    ]
+    guessed = Series(
+        label="Random, closed form", values=tuple(tables.chance(results, key) for key in keys), baseline=True
+    )
     yield Bars(
         id=f"mate_figure{number}",
         title=f"MATE Figure {number}: accuracy by number of objects, {name}",
         categories=tuple(str(count) for count in counts),
-        series=(*_series(results, keys), *lines),
+        series=(*_series(results, keys), *people, guessed),
         x_label="Objects in the scene",
         y_label="Accuracy",
-        notes=(note,) if note else (),
+        notes=("People: only their accuracy at ten objects is printed.",) if people else (),
     )
 
 
@@ -81,8 +75,8 @@ def _by_links(results: Results, first: str) -> Iterator[Bars]:
 
 
 def _link_keys(count: int) -> list[Key]:
-    names = ("links=1", "links=2", "links=3", COORDS_ONLY)
-    return [accuracy("crossmodal", f"{name} @{count} objects", PAPER_SETTING) for name in names]
+    categories = (f"{name} @{count} objects" for name in ("links=1", "links=2", "links=3", COORDS_ONLY))
+    return [accuracy("crossmodal", category, PAPER_SETTING) for category in categories]
 
 
 def _link_sizes(results: Results, count: int) -> list[int]:
@@ -155,6 +149,4 @@ def _link_shares(results: Results) -> Iterator[Figure]:
 
 
 def _series(results: Results, keys: Sequence[Key]) -> tuple[Series, ...]:
-    """Return a curve of each model that has a value."""
-    curves = (Series.of(model, [results.find(key.of(model)) for key in keys]) for model in results.models())
-    return tuple(curve for curve in curves if any(value is not None for value in curve.values))
+    return curves(results, {model: [key.of(model) for key in keys] for model in results.models()})

@@ -229,23 +229,14 @@ class Linking:
 
 def linking(scene: Scene, object_index: int, hidden: Collection[str] = ()) -> Linking:
     """Return the combinations of shape, size class, material and color, less `hidden`, that single out one object."""
-    usable = [key for key in LINKABLE if key not in hidden]
-    shared = _shared(scene, object_index, usable)
-    return Linking(
-        tuple(names for names in _combinations(usable) if not any(rows.issuperset(names) for rows in shared))
-    )
+    return Linking(tuple(_identifying(scene, object_index, [key for key in LINKABLE if key not in hidden])))
 
 
 def linking_attributes(scene: Scene, object_index: int, hidden: Collection[str] = ()) -> list[dict[str, Gold]]:
     """Return the same as attribute -> value, as the data's column of this name has it, with coordinates."""
     usable = [key for key in KEYS if key in {*LINKABLE, "3d_coords"} and key not in hidden]
-    shared = _shared(scene, object_index, usable)
     target = scene.objects[object_index]
-    return [
-        {key: target.value(key) for key in names}
-        for names in _combinations(usable)
-        if not any(rows.issuperset(names) for rows in shared)
-    ]
+    return [{key: target.value(key) for key in names} for names in _identifying(scene, object_index, usable)]
 
 
 def link_category(link: Linking) -> str | None:
@@ -257,15 +248,13 @@ def link_category(link: Linking) -> str | None:
     return "+".join(name for key, name in LINK_NAMES.items() if key in link.smallest[0])
 
 
-def _combinations(keys: Sequence[str]) -> list[tuple[str, ...]]:
-    return [names for size in range(1, len(keys) + 1) for names in combinations(keys, size)]
-
-
-def _shared(scene: Scene, object_index: int, keys: Sequence[str]) -> set[frozenset[str]]:
-    """Return, for each other object, the attributes that look the same."""
+def _identifying(scene: Scene, object_index: int, keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the combinations of attributes in which no other object looks the same, shortest first."""
     target = scene.objects[object_index]
-    return {
+    shared = {
         frozenset(key for key in keys if item.visible_value(key) == target.visible_value(key))
         for index, item in enumerate(scene.objects)
         if index != object_index
     }
+    every = (names for size in range(1, len(keys) + 1) for names in combinations(keys, size))
+    return [names for names in every if not any(rows.issuperset(names) for rows in shared)]

@@ -19,7 +19,7 @@ from pipelines.benchmarks.layout import (
     rows_behind,
     value_of,
 )
-from pipelines.benchmarks.mate.metrics import HEADS, KINDS, LINK_TYPES
+from pipelines.benchmarks.mate.metrics import COORDS_ONLY, HEADS, KINDS, LINK_TYPES
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
 from pipelines.benchmarks.mate.scene import CROSSMODAL
 from pipelines.benchmarks.results import (
@@ -42,7 +42,7 @@ FULL_SET: Final = 5500  # cross-modal examples behind the published numbers, and
 PAPER_SETTING: Final = "2-shot"
 
 _PREFERRED_SETTINGS: Final = (PAPER_SETTING, "1-shot", "0-shot", COT)
-_MEAN_OF_RUNS: Final = re.compile(r".+, mean of \d+ runs(, .+)?")  # as `random_runs` names it, and its setting
+_MEAN_OF_RUNS: Final = re.compile(r".+, mean of \d+ runs(, .+)?")  # the random baseline, which is no model
 _OBJECT_COUNT: Final = re.compile(r"(\d+) objects")
 
 
@@ -56,26 +56,16 @@ def is_generated(results: Results) -> bool:
     return any(key.metric == "generated" and number.value for key, number in results.ours.items())
 
 
-def label(results: Results, model: str) -> str:
-    """Return the model's name, with its best setting where that is not the paper's."""
-    setting = _best_setting(results, model)
-    return model if setting == PAPER_SETTING else f"{model}, {setting}"
-
-
-def _best_setting(results: Results, model: str) -> str:
-    """Return the setting whose numbers stand for a model: 2-shot as in the paper, else the next best."""
+def best_setting(results: Results, model: str) -> tuple[str, str]:
+    """Return the setting that stands for a model, 2-shot or the next best, and its name with another than 2-shot."""
     settings = {key.setting for key in results.ours if key.model == model and key.metric == "exact_match"}
-    return next((setting for setting in _PREFERRED_SETTINGS if setting in settings), PAPER_SETTING)
-
-
-def is_mean_of_runs(model: str) -> bool:
-    """Return whether a row stands for the runs of the random baseline, which is no model."""
-    return _MEAN_OF_RUNS.fullmatch(model) is not None
+    best = next((setting for setting in _PREFERRED_SETTINGS if setting in settings), PAPER_SETTING)
+    return best, model if best == PAPER_SETTING else f"{model}, {best}"
 
 
 def in_best_setting(results: Results) -> Results:
     """Return each model's numbers in its best setting as those of the paper's, under its label."""
-    best = {model: (_best_setting(results, model), label(results, model)) for model in results.models()}
+    best = {model: best_setting(results, model) for model in results.models()}
     ours = {
         key.of(best[key.model][1], PAPER_SETTING): number
         for key, number in results.ours.items()
@@ -154,15 +144,15 @@ def _published_rows(number: int, key: Key) -> list[Rows]:
 def _ours(*keys: Key, **fields: Any) -> list[Rows]:
     """Return the rows of runs of the random baseline, a line to compare with, and of our models."""
     rows = Rows("", keys, **fields)
-    runs = replace(rows, where=lambda view: is_mean_of_runs(view.key.model), baseline=True)
-    return [runs, replace(rows, heading="This sweep", where=lambda view: not is_mean_of_runs(view.key.model))]
+    runs = replace(rows, where=lambda view: _MEAN_OF_RUNS.fullmatch(view.key.model) is not None, baseline=True)
+    return [runs, replace(rows, heading="This sweep", where=lambda view: not _MEAN_OF_RUNS.fullmatch(view.key.model))]
 
 
 def _people(number: int, keys: Sequence[Key]) -> list[Rows]:
     """Return the rows of people and chance as published, which name no setting."""
     columns = [key._replace(setting="") for key in keys]
     rows = Rows(sources=["published"], table=f"Table {number}", columns=columns, show=_printed, baseline=True)
-    rows = replace(rows, label=lambda view: f"{view.key.model}, published")
+    rows = replace(rows, label="{model}, published")
     return [replace(rows, models=[name]) for name in ("Human", "Random")]
 
 
@@ -179,14 +169,10 @@ def _change(view: View, category: str = "") -> TableCell:
         return without_interval(number, change and replace(change, doubtful=False))
     categories = [category] if category else [f"{n} objects" for n in object_counts(view.results, "crossmodal", COT)]
     parts = [view.find(Key("exact_match", category=name)) for name in categories]
-    whole = parts[0] if category else _mean(parts)
+    whole = parts[0] if category else None
+    if not category and any(part is not None and part.value is not None for part in parts):
+        whole = TableValue(value=mean_of(parts), n=sum(part.n or 0 for part in parts if part is not None))
     return whole and replace(whole, delta=None if change is None else change.value, n_failed=None)
-
-
-def _mean(parts: Sequence[TableValue | None]) -> TableValue | None:
-    n = sum(part.n or 0 for part in parts if part is not None)
-    is_measured = any(part is not None and part.value is not None for part in parts)
-    return TableValue(value=mean_of(parts), n=n) if is_measured else None
 
 
 def _share_without_like(view: View) -> TableCell:
@@ -196,14 +182,9 @@ def _share_without_like(view: View) -> TableCell:
     return sum((part.value or 0.0) * (part.n or 0) for part in parts) / n if n else None
 
 
-def _at_pointer(view: View, target: str) -> TableCell:
-    return view.value(Key(category=f"{view.key.category} target={target}"))
-
-
 _INTERVALS: Final = "Percent. In brackets the 95% interval over scenes; n is the number of answers."
 _OURS: Final = if_ours(
-    _INTERVALS,
-    "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times.",
+    _INTERVALS, "Random, this data: the closed form of a guess on our rows; a published one was drawn ten times."
 )
 _MOLMO: Final = if_published("Molmo is 7B-D by the paper's own numbers, whatever its footnote says.")
 _KIND_COLUMNS: Final = {
@@ -314,7 +295,9 @@ def _link_table(results: Results) -> Table:
     return table.lay_out(results)
 
 
-_SHOTS_RUNS, _SHOTS_MODELS = _ours(Key(), label=lambda view: label(view.results, view.key.model), show=with_interval)
+_SHOTS_RUNS, _SHOTS_MODELS = _ours(
+    Key(), label=lambda view: best_setting(view.results, view.key.model)[1], show=with_interval
+)
 _SHOTS: Final = TableDef(
     id="mate_table9",
     title="MATE Table 9: accuracy by number of solved examples",
@@ -332,10 +315,6 @@ _SHOTS: Final = TableDef(
 )
 
 
-def _with_setting(view: View) -> str:
-    return f"{view.key.model}, {view.key.setting}"
-
-
 _READING: Final = TableDef(
     id="mate_reading",
     title="MATE: parsing of answers",
@@ -349,7 +328,7 @@ _READING: Final = TableDef(
         "Cut": Shown(Key("truncated_count"), count_of),
         "Answers": Shown(Key("exact_match"), rows_behind),
     },
-    rows=[Rows(head, [Key("", task, EACH_SETTING)], label=_with_setting) for task, head in _TASKS.items()],
+    rows=[Rows(head, [Key("", task, EACH_SETTING)], label="{model}, {setting}") for task, head in _TASKS.items()],
     style="percent1",
     notes=[
         (
@@ -364,20 +343,14 @@ _COORDS: Final = TableDef(
     id="mate_coords_only",
     title="MATE section 6.2: answers where only coordinates link the object",
     columns={
-        "Right among all alike but for coordinates": Key("pct_correct_given_noncoord_match", category="3D coords only"),
-        "Differs in more than coordinates": Key("pct_noncoord_mismatch", category="3D coords only"),
-        "Nearer than its like": Key("pct_closer_than_average", category="3D coords only"),
+        "Right among all alike but for coordinates": Key("pct_correct_given_noncoord_match", category=COORDS_ONLY),
+        "Differs in more than coordinates": Key("pct_noncoord_mismatch", category=COORDS_ONLY),
+        "Nearer than its like": Key("pct_closer_than_average", category=COORDS_ONLY),
         "Without a like": _share_without_like,
         "In scene, no object": Shown(Key("in_scene_without_object"), count_of),
     },
     rows=[
-        Rows(
-            keys=_COORDS_KEYS,
-            sources=["published"],
-            table="Section 6.2",
-            label=lambda view: f"{view.key.model}, published",
-            show=_printed,
-        ),
+        Rows(keys=_COORDS_KEYS, sources=["published"], table="Section 6.2", label="{model}, published", show=_printed),
         Rows(keys=_COORDS_KEYS),
     ],
     show=with_interval,
@@ -399,7 +372,7 @@ _SHOWING: Final = TableDef(
     title="MATE: accuracy where a solved example is about the target object",
     columns={"It is": Key(category="shot_shows_target=true"), "It is not": Key(category="shot_shows_target=false")},
     rows=[
-        Rows(_TASKS[task], [accuracy(task, setting=EACH_SETTING)], label=_with_setting)
+        Rows(_TASKS[task], [accuracy(task, setting=EACH_SETTING)], label="{model}, {setting}")
         for task in ("txt2img", "txt2txt")
     ],
     show=with_interval,
@@ -411,7 +384,7 @@ _POINTERS: Final = TableDef(
     title="MATE: accuracy by pointer (rows) and target attribute (columns)",
     label_head="Pointer",
     columns={
-        **{target: partial(_at_pointer, target=target) for target in HEADS.values()},
+        **{name: Shown(Key(category=f"{{}} target={name}"), value_of) for name in HEADS.values()},
         "All": Shown(Key(), with_interval),
     },
     rows=[

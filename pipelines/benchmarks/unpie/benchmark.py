@@ -6,19 +6,14 @@ EMNLP 2024, arXiv 2410.01023. Data: jiwan-chung/VisualPun_UNPIE on the hub; its 
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal, cast
 
 from models.messages import Generation, Step, user
 from pipelines.benchmarks.base import BenchmarkDefinition, Captions, Judge, lazy
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import (
-    JudgeRequest,
-    Publication,
-    Reading,
-    Row,
-    SimilarityRequest,
-)
+from pipelines.benchmarks.records import JudgeRequest, Publication, Reading, Row, SimilarityRequest
 from pipelines.benchmarks.text_cleaning import FlaggedText
 from pipelines.benchmarks.unpie.answers import (
     equal_by_rule,
@@ -47,18 +42,20 @@ _GENERATION: Final = Generation(max_new_tokens=200)  # greedy
 
 
 def _read_answer(row: Row) -> Reading:
-    if row.task == "grounding":
-        return _read_grounding(row)
-    return _read_disambiguation(row) if row.task == "disambiguation" else _read_reconstruction(row)
+    read = {
+        "grounding": _read_grounding,
+        "disambiguation": _read_disambiguation,
+        "reconstruction": _read_reconstruction,
+    }
+    reading = read[row.task](row)
+    return replace(reading, flags=(*reading.flags, "truncated")) if row.finish_reason == "length" else reading
 
 
 def _expected(row: Row) -> Sequence[str]:
     """Return the pun's phrase, the translation of the meaning that is shown, or the sentence."""
-    if row.task == "grounding":
-        return (row.sample.data["phrase"],)
     if row.task == "disambiguation":
         return (_targets(row)[int(row.variant[-1])],)
-    return (row.sample.data["sentence"],)
+    return (row.sample.data["phrase" if row.task == "grounding" else "sentence"],)
 
 
 def _similarity(row: Row) -> Sequence[SimilarityRequest]:
@@ -80,36 +77,22 @@ def _ask_judge(row: Row, texts: PromptTexts) -> JudgeRequest | bool | None:
     Of translations only those that a person labelled are judged, to compare the judge's verdicts with theirs.
     """
     is_labelled = row.is_labelled or "human" in row.given
-    if row.task == "disambiguation" and row.status == "ok" and is_labelled:
-        return _translation_request(row, texts)
-    if row.task != "reconstruction" or row.status != "ok":
+    if row.status != "ok" or row.task == "grounding" or (row.task == "disambiguation" and not is_labelled):
         return None
     text, data = _read_sentence(row).text, row.sample.data
-    if (accepted := _verdict_by_rule(text, data["sentence"])) is not None:
+    if row.task == "disambiguation":
+        targets, meaning = _targets(row), int(row.variant[-1])
+        if not text or not all(targets):
+            return None
+        wording, fields = TRANSLATION_JUDGE, {"wanted": targets[meaning], "other": targets[1 - meaning]}
+    elif (accepted := _verdict_by_rule(text, data["sentence"])) is not None:
         return accepted
-    prompt = texts.fill(
-        JUDGE,
-        original=data["sentence"],
-        candidate=text[:_JUDGED_CHARS],
-        phrase=data["phrase"],
-        meaning1=data["gloss"][0],
-        meaning2=data["gloss"][1],
-    )
-    return _yes_or_no(prompt)
-
-
-def _yes_or_no(prompt: str) -> JudgeRequest:
+    else:
+        meanings = {"meaning1": data["gloss"][0], "meaning2": data["gloss"][1]}
+        wording, fields = JUDGE, {"original": data["sentence"], "phrase": data["phrase"], **meanings}
+    prompt = texts.fill(wording, candidate=text[:_JUDGED_CHARS], **fields)
     step = Step(turns=(user(prompt),), generation=Generation(max_new_tokens=8), choices=("yes", "no"))
     return JudgeRequest(step=step)
-
-
-def _translation_request(row: Row, texts: PromptTexts) -> JudgeRequest | None:
-    text, targets = _read_sentence(row).text, _targets(row)
-    if not text or not all(targets):
-        return None
-    meaning = int(row.variant[-1])
-    target, other = targets[meaning], targets[1 - meaning]
-    return _yes_or_no(texts.fill(TRANSLATION_JUDGE, wanted=target, other=other, candidate=text[:_JUDGED_CHARS]))
 
 
 def _read_sentence(row: Row) -> FlaggedText:
@@ -136,7 +119,7 @@ def _read_grounding(row: Row) -> Reading:
     return Reading(
         answer=reading.text or None,
         rule="phrase" if reading.text else "empty",
-        flags=(*reading.flags, *_truncated(row)),
+        flags=reading.flags,
         values={"correct": float(match.normalised), "strict": float(match.strict and not row.dropped)},
     )
 
@@ -184,13 +167,9 @@ def _translation(row: Row, sentence: FlaggedText, values: Mapping[str, float], f
     return Reading(
         answer=sentence.text or None,
         rule="text" if sentence.text else "empty",
-        flags=(*sentence.flags, *flags, *_truncated(row)),
+        flags=(*sentence.flags, *flags),
         values=values,
     )
-
-
-def _truncated(row: Row) -> tuple[str, ...]:
-    return ("truncated",) if row.finish_reason == "length" else ()
 
 
 @lru_cache(maxsize=1)

@@ -1,14 +1,19 @@
 """Figures of UNPIE's numbers. All are ours: those of the paper are illustrations."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
-from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Cloud, Figure, Points, Series
+from pipelines.benchmarks.figures import PUBLISHED_ALONE, Bars, Cloud, Figure, Points
+from pipelines.benchmarks.layout import BOTH, curves
 from pipelines.benchmarks.results import Key, Results, Source
 from pipelines.benchmarks.unpie.metrics import ALL, HEADLINES, KINDS, MARGIN_BINS, TYPES, margin_name, subset_notes
 
 _BINS: Final = (f"< {MARGIN_BINS[0]:.2f}", *(f"{low:.2f}" for low in MARGIN_BINS[:-1]), f">= {MARGIN_BINS[-1]:.2f}")
+
+
+_MARGIN_NOTE: Final = (
+    "BERTScore to the wanted translation minus that to the other; bins by their lower end. Above 0 is right."
+)
 
 
 def make_figures(results: Results) -> list[Figure]:
@@ -30,13 +35,8 @@ def _input_bars(results: Results) -> Iterator[Figure]:
                 id=f"unpie_inputs_{name}",
                 title=f"UNPIE: {task}{f', {subset}' if subset else ''}, {metric.replace('_', ' ')} by input",
                 categories=tuple(models),
-                series=tuple(
-                    replace(
-                        Series.of(TYPES[setting], [results.find(key.of(model), source) for model in models]),
-                        origin=source,
-                    )
-                    for setting, key in keys.items()
-                    if results.models_with([key], source)
+                series=curves(
+                    results, {TYPES[name]: [key.of(model) for model in models] for name, key in keys.items()}, source
                 ),
                 y_label="percent",
                 notes=(intervals, *subset_notes(results, task)) if source == "ours" else (PUBLISHED_ALONE,),
@@ -52,31 +52,20 @@ def _margins(results: Results) -> Iterator[Figure]:
                 id=f"unpie_margins_{setting}",
                 title=f"UNPIE: margins of translations, {TYPES[setting]}",
                 categories=_BINS,
-                series=tuple(
-                    Series(label=model, values=tuple(results.value(key.of(model)) for key in keys)) for model in models
-                ),
+                series=curves(results, {model: [key.of(model) for key in keys] for model in models}, ends=False),
                 y_label="translations",
                 percent=False,
-                notes=(
-                    (
-                        "BERTScore to the wanted translation minus that to the other; bins by their "
-                        "lower end. Above 0 is right."
-                    ),
-                ),
+                notes=(_MARGIN_NOTE,),
             )
 
 
 def _kinds(results: Results) -> Iterator[Figure]:
-    sources: tuple[Source, ...] = ("ours", "published")
     for task, (metric, subsets) in HEADLINES.items():
         clouds: list[Cloud] = []
-        for source in sources:
+        for source in reversed(BOTH):
             for setting, label in TYPES.items():
-                keys = [
-                    Key(metric, task, setting, subset, "", model)
-                    for model in results.models(source)
-                    for subset in subsets
-                ]
+                whole = Key(metric, task, setting)
+                keys = [whole.of(model)._replace(subset=name) for model in results.models(source) for name in subsets]
                 points = tuple(point for key in keys if (point := _point(results, key, source)) is not None)
                 clouds += [Cloud(label=label, points=points, origin=source)] if points else []
         if clouds:

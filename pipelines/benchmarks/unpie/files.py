@@ -238,8 +238,12 @@ def open_file(source: Source, path: str) -> RowFile:
         text = content.decode("utf-8-sig")
         if extension == ".jsonl":
             rows = [_line(line) for line in text.split("\n") if line.strip()]
+        elif extension == ".csv":
+            rows = _csv(text)
+        elif isinstance(raw := json.loads(text), list):
+            rows = [_row(entry) for entry in raw]
         else:
-            rows = _json(text) if extension == ".json" else _csv(text)
+            raise ValueError(f"a list of rows was expected, this is {type(raw).__name__}")  # noqa: TRY301
     except (ValueError, OSError, csv.Error, RecursionError) as error:
         raise SourceError(f"{source.uri}/{path}: cannot be read ({str(error)[:200]}); fetch the file again") from error
     return RowFile(merge_shapes(shape_of(row) for row in rows if isinstance(row, dict)), iter(rows))
@@ -260,13 +264,6 @@ def _parquet(content: bytes, where: str) -> RowFile:
     return RowFile(shapes, parquet_rows(file, list(shapes), rows=_BATCH_ROWS, max_bytes=MAX_PICTURE_BYTES, where=where))
 
 
-def _json(text: str) -> list[dict[str, Any] | str]:
-    raw = json.loads(text)
-    if not isinstance(raw, list):
-        raise ValueError(f"a list of rows was expected, this is {type(raw).__name__}")  # noqa: TRY004 - callers catch one class
-    return [_row(entry) for entry in raw]
-
-
 def _line(line: str) -> dict[str, Any] | str:
     try:
         return _row(json.loads(line))
@@ -282,12 +279,6 @@ def _csv(text: str) -> list[dict[str, Any] | str]:
     rows = CsvRows(text, max_chars=_MAX_FIELD_CHARS)  # a field may hold a picture as base64
     if not rows.columns:
         raise ValueError("no header")
-    return [_csv_row(row) for _, row in rows.read()]
-
-
-def _csv_row(row: dict[Any, Any] | ValueError) -> dict[str, Any] | str:
-    if isinstance(row, ValueError):
-        return str(row)
-    if None in row or None in row.values():
-        return "it has fewer or more fields than the header"
-    return row
+    whole = "it has fewer or more fields than the header"
+    fits = ((row, isinstance(row, dict) and None not in {*row, *row.values()}) for _, row in rows.read())
+    return [str(row) if isinstance(row, ValueError) else row if is_whole else whole for row, is_whole in fits]

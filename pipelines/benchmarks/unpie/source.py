@@ -81,7 +81,6 @@ class _Reader:
     _counts: dict[str, _PictureCounts] = field(default_factory=dict)
     _suspicions: dict[str, list[str]] = field(default_factory=dict)  # suspicion -> sample ids
     _sample_by_picture: dict[str, str] = field(default_factory=dict)
-    _reported_columns: set[str] = field(default_factory=set)
 
     def read_file(self, file: DataFile) -> Iterator[RawSample | Rejection | SourceWarning]:
         opened = open_file(self.source, file.path)
@@ -93,7 +92,10 @@ class _Reader:
             if name in absent and not (name == "category" and file.split):
                 missing = self.columns.describe_missing(name, opened.shape, file.path)
                 raise SourceError(f"{self.source.uri}: {missing}; see --column-map")
-        yield from self._absent_columns(absent, file.path)
+        for name, tasks in _TASKS_BY_FIELD.items():
+            if name in absent:
+                missing = f"{file.path}: no column {self.columns.paths[name]!r} ({name})"
+                yield SourceWarning(f"{missing}; requests that need it are excluded: {tasks}")
         numbered = enumerate(opened.rows, start=1)
         while batch := list(itertools.islice(numbered, _BATCH_ROWS)):
             items = [self._read_row(row, number, file, absent) for number, row in batch]
@@ -101,13 +103,6 @@ class _Reader:
             self.pictures.prefetch(value for pun in puns for value in pun.picture_values.values())
             for item in items:
                 yield self._with_pictures(item) if isinstance(item, _Pun) else item
-
-    def _absent_columns(self, absent: frozenset[str], path: str) -> Iterator[SourceWarning]:
-        for name, tasks in _TASKS_BY_FIELD.items():
-            if name in absent and f"{path}:{name}" not in self._reported_columns:
-                self._reported_columns.add(f"{path}:{name}")
-                missing = f"{path}: no column {self.columns.paths[name]!r} ({name})"
-                yield SourceWarning(f"{missing}; requests that need it are excluded: {tasks}")
 
     def _read_row(self, row: Any, number: int, file: DataFile, absent: frozenset[str]) -> _Pun | Rejection:
         category = str(self.columns.get(row, "category")) if isinstance(row, Mapping) else ""

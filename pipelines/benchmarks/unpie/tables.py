@@ -62,11 +62,10 @@ def _by_coverage(results: Results, definition: TableDef) -> Iterator[Table]:
 
 
 def _rows(table: int, heading: str, *keys: Key) -> Rows:
-    return Rows(heading, keys, sources=BOTH, table=f"Table {table}", where=_is_compared, note=_row_note)
+    def is_compared(view: View) -> bool:
+        return view.key.model != "Random" if view.source == "published" else not has_low_coverage(view)
 
-
-def _is_compared(view: View) -> bool:
-    return view.key.model != "Random" if view.source == "published" else not has_low_coverage(view)
+    return Rows(heading, keys, sources=BOTH, table=f"Table {table}", where=is_compared, note=_row_note)
 
 
 def _row_note(view: View) -> str:
@@ -272,7 +271,7 @@ def _verdicts(setting: str) -> Rows:
     return Rows(
         keys=[Key("", "disambiguation", setting, category=metric) for metric in VERDICT_METRICS],
         columns=[*ours, None, None] if setting == "vlm" else [None, None, *ours],
-        label=lambda view: f"{view.key.category}, {view.key.model}",
+        label="{category}, {model}",
         measured=True,
     )
 

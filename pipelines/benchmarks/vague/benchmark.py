@@ -72,19 +72,17 @@ def _read_vague(source: Source, _column_map: Mapping[str, str]) -> Iterator[Sour
 
 
 def _captions(sample: Sample, setting: str) -> Sequence[Step]:
-    """Return the request of the captioner, which one setting needs."""
     return (caption_step(sample, PROMPT_TEXTS[CAPTION], _GENERATION),) if setting == CAPTIONED else ()
 
 
 def _read_answer(row: Row) -> Reading:
     """Parse the chosen letter, or the free-form sentence with its overlap with the correct reading."""
+    reading = _read_choice(row) if row.task == "mcq" else _read_freeform(row)
     caption_empty = row.setting.startswith("sm") and bool(row.steps) and not row.steps[0].strip()
-    flags = ("caption_empty",) if caption_empty else ()
-    return _read_choice(row, flags) if row.task == "mcq" else _read_freeform(row, flags)
+    return replace(reading, flags=(*reading.flags, "caption_empty")) if caption_empty else reading
 
 
 def _permuted(sample: Sample, order: Sequence[int]) -> Sample:
-    """Return a sample with its readings under other letters."""
     places = [order.index(LETTERS.index(letter)) for letter in sample.data["ordering"]]
     return replace(sample, data={**sample.data, "ordering": [LETTERS[place] for place in places]})
 
@@ -93,15 +91,9 @@ def _similarity(row: Row) -> Sequence[SimilarityRequest]:
     """Request BERTScore of a free-form answer against the correct reading, raw and rescaled."""
     if row.task != "freeform" or row.status != "ok":
         return ()
-    return (
-        SimilarityRequest(
-            column="bertscore_f1",
-            scorer="bertscore",
-            candidate=_parse_freeform_row(row).text,
-            references=(row.sample.data["readings"]["correct"],),
-            rescaled="bertscore_f1_rescaled",
-        ),
-    )
+    names = {"column": "bertscore_f1", "scorer": "bertscore", "rescaled": "bertscore_f1_rescaled"}
+    references = (row.sample.data["readings"]["correct"],)
+    return (SimilarityRequest(**names, candidate=_parse_freeform_row(row).text, references=references),)
 
 
 def _sample(
@@ -181,23 +173,18 @@ def _irregularities(items: Sequence[SourceItem]) -> Iterator[SourceWarning]:
         yield SourceWarning(f"two readings are equal in {first_names(equal)}")
 
 
-def _read_choice(row: Row, flags: tuple[str, ...]) -> Reading:
+def _read_choice(row: Row) -> Reading:
     choice = parse_choice(row.output or "", readings_by_letter(row.sample), cot=row.setting.endswith("-cot"))
-    if choice.invalid_reason:
-        flags = (f"invalid:{choice.invalid_reason}", *flags)
-    return Reading(
-        answer=choice.letter,
-        rule=choice.rule or "none",
-        flags=flags,
-        values={"correct": float(choice.letter == gold_letter(row.sample))},
-    )
+    flags = (f"invalid:{choice.invalid_reason}",) if choice.invalid_reason else ()
+    values = {"correct": float(choice.letter == gold_letter(row.sample))}
+    return Reading(answer=choice.letter, rule=choice.rule or "none", flags=flags, values=values)
 
 
 def _parse_freeform_row(row: Row) -> FlaggedText:
     return parse_freeform(row.output or "", cot=row.setting.endswith("-cot"))
 
 
-def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
+def _read_freeform(row: Row) -> Reading:
     answer, reference = _parse_freeform_row(row), row.sample.data["readings"]["correct"]
     values = {"bleu1": bleu1([answer.text], [[reference]])[0]}
     if stripped := without_opener(reference):
@@ -205,9 +192,7 @@ def _read_freeform(row: Row, flags: tuple[str, ...]) -> Reading:
     for column, name in (("bertscore_f1", "bert_f1_raw"), ("bertscore_f1_rescaled", "bert_f1")):
         if column in row.given:
             values[name] = row.given[column]
-    return Reading(
-        answer=answer.text, rule="text" if answer.text else "empty", flags=(*answer.flags, *flags), values=values
-    )
+    return Reading(answer=answer.text, rule="text" if answer.text else "empty", flags=answer.flags, values=values)
 
 
 BENCHMARK: Final = BenchmarkDefinition(

@@ -10,19 +10,13 @@ Failed requests are not in the denominator. Intervals are over pictures.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem, listed, rows_of
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Estimate,
-    Measure,
-    MetricDef,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Estimate, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, answers_bleu_counts, coverage_note
 from pipelines.benchmarks.readers.option_letters import InvalidReason, Rule
 from pipelines.benchmarks.records import Metric, Sample
@@ -106,23 +100,18 @@ def _with_facts(scores: pd.DataFrame, samples: Mapping[str, Sample]) -> ScoredRo
     rows = ScoredRows.of(scores)
     items = [samples[name] for name in rows["sample_id"]]
     kinds = [kinds_by_letter(item).get(str(answer), "") for item, answer in zip(items, rows["answer"], strict=True)]
+    rated = [item.data.get("rating") or {} for item in items]
+    pairs: list[tuple[Any, Any]] = [(rating.get("direct"), rating.get("indirect")) for rating in rated]
     written = rows.ok & (rows["task"] == "freeform")
     references = [[items[row].data["readings"]["correct"]] for row in np.flatnonzero(written)]
     return rows.with_columns(
         subset=np.array([item.subset for item in items]),
         human=np.array([item.data.get("human", "") for item in items]),
         gold=np.array([gold_letter(item) for item in items]),
-        rating=np.array([_rating(item) for item in items]),
+        rating=np.array(["" if None in pair else f"{sum(pair) / 2:g}" for pair in pairs]),
         kind=np.array(kinds),
         bleu_counts=answers_bleu_counts(rows, written, references, lowercase=True),
     )
-
-
-def _rating(sample: Sample) -> str:
-    """Return the mean of an item's two human ratings; '' where it has none."""
-    rating = sample.data.get("rating") or {}
-    direct, indirect = rating.get("direct"), rating.get("indirect")
-    return "" if direct is None or indirect is None else f"{(direct + indirect) / 2:g}"
 
 
 def _scopes(rows: ScoredRows) -> Iterator[ScoredRows]:
@@ -135,14 +124,11 @@ def _scopes(rows: ScoredRows) -> Iterator[ScoredRows]:
         yield rows.where(human=name).named(subset=name, note=_APPROXIMATE if name.endswith("approx") else "")
 
 
-def _is_human(rows: ScoredRows) -> bool:
-    return rows.subset.startswith("human")
-
-
 def _groups(scope: ScoredRows) -> Iterator[ScoredRows]:
     """Yield the rows of each task and setting."""
     for task in ("mcq", "freeform"):
-        settings = (*SETTINGS, CAPTIONED) if not _is_human(scope) else _HUMAN_SETTINGS if task == "mcq" else ()
+        is_human = scope.subset.startswith("human")
+        settings = (*SETTINGS, CAPTIONED) if not is_human else _HUMAN_SETTINGS if task == "mcq" else ()
         for setting in settings:
             rows = scope.where(task=task, setting=setting).named(task=task, setting=setting)
             if len(rows):
@@ -154,8 +140,7 @@ def _group_measures(rows: ScoredRows) -> Iterator[Measure]:
     if rows.task == "freeform":
         definitions = (*_BLEUS, _CORPUS_BLEU, *_bert(rows))
         rows = rows.with_columns(**{name: _bert_scores(rows, name) for name in ("bert_f1", "bert_f1_raw")})
-    for definition in definitions:
-        yield Measure(definition=definition, parts=(rows,))
+    yield from (Measure(definition=definition, parts=(rows,)) for definition in definitions)
 
 
 def _bert(rows: ScoredRows) -> Iterator[MetricDef]:
@@ -182,7 +167,7 @@ def _gains(groups: Mapping[tuple[str, str], ScoredRows]) -> Iterator[Estimate]:
     """Yield the differences of accuracies between settings."""
     for metric, setting, baseline in _GAINS:
         left, right = (groups.get(("mcq", name)) for name in (setting, baseline))
-        if left is None or right is None or _is_human(left):
+        if left is None or right is None or left.subset.startswith("human"):
             continue
         first, second = aligned(left, right, "sample_id")
         notes = [f"{side.setting}: {side.note}" for side in (left, right) if side.note]
@@ -202,8 +187,11 @@ def _counts(rows: ScoredRows) -> Iterator[Metric]:
     note = rows.note if rows.ok.any() else _no_answer(rows)
     for (metric, category), mask in chosen.items():
         yield rows.count_of(metric, mask, category=category, note=note)
-    if rows.task == "mcq" and not rows.subset:
-        yield from _by_rating(rows)
+    if rows.task != "mcq" or rows.subset:
+        return
+    for name in sorted(set(rows["rating"].tolist()) - {""}):  # the mean of both human ratings
+        part = rows.where(rating=name).named(category=name)
+        yield MetricDef(name="accuracy_by_rating", value="correct", empty=_no_answer).estimate(part).metric
 
 
 def _choices(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
@@ -224,22 +212,15 @@ def _choices(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
     return chosen
 
 
-def _captions(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
-    return {("count_caption_empty", ""): rows.flagged("caption_empty")} if rows.setting.startswith("sm") else {}
-
-
-def _by_rating(rows: ScoredRows) -> Iterator[Metric]:
-    """Yield accuracy by the mean of an item's two human ratings; n is the items of that rating."""
-    for name in sorted(set(rows["rating"].tolist()) - {""}):
-        part = rows.where(rating=name).named(category=name)
-        yield MetricDef(name="accuracy_by_rating", value="correct", empty=_no_answer).estimate(part).metric
-
-
 def _texts(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
     """Choose rows by whether the free-form answer is readable, and by its oddities."""
     written = _written(rows)
     chosen = {("valid_count", ""): written, ("count_invalid", ""): ~written, ("count_invalid", "empty"): ~written}
     return chosen | {(f"count_{flag}", ""): rows.flagged(flag) for flag in FLAGS} | _captions(rows)
+
+
+def _captions(rows: ScoredRows) -> dict[tuple[str, str], Bools]:
+    return {("count_caption_empty", ""): rows.flagged("caption_empty")} if rows.setting.startswith("sm") else {}
 
 
 def _data_facts(items: Sequence[Sample]) -> Iterator[Metric]:

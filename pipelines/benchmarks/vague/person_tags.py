@@ -79,13 +79,8 @@ def count_tagged_boxes(
         points = [(x, y) for x, y in points if 0 <= x < picture.width and 0 <= y < picture.height]
         if points:
             checked += 1
-            tagged += all(_near_black(picture.getpixel(point)) for point in points)
+            tagged += all(max(picture.getpixel(point)) <= _NEAR_BLACK for point in points)  # type: ignore[arg-type]
     return tagged, checked
-
-
-def _near_black(pixel: object) -> bool:
-    assert isinstance(pixel, tuple), "RGB pixels are tuples"
-    return all(channel <= _NEAR_BLACK for channel in pixel)
 
 
 def draw_tags(content: bytes, boxes: Sequence[Box], size: tuple[float, float] | None, pixels: Pixels) -> bytes:

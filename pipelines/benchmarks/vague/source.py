@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from pipelines.benchmarks.parquet_source import (
     MAX_PICTURE_BYTES,
@@ -20,7 +20,7 @@ from pipelines.benchmarks.parquet_source import (
 )
 from pipelines.benchmarks.records import MediaFile, Rejection, Source
 from pipelines.benchmarks.vague.person_tags import Box
-from pipelines.benchmarks.validation import format_validation_error, read_json
+from pipelines.benchmarks.validation import read_json, reason_of
 from pipelines.errors import SourceError
 
 if TYPE_CHECKING:
@@ -106,22 +106,18 @@ class SourceFile:
     def pictures(self, selected: Sequence[SourceItem]) -> Iterator[tuple[SourceItem, MediaFile]]:
         """Yield pictures of selected items in file order; the content is empty where a row has no picture."""
         if self.content is None:
-            yield from ((item, self._picture_file(item)) for item in selected)
+            folder = posixpath.dirname(self.path)
+            for chosen in selected:
+                path = posixpath.join(folder, _FOLDERS[chosen.subset], f"{chosen.name}_annot.jpg")
+                yield chosen, MediaFile(role="picture", kind="image", path=path)
             return
         by_index = {item.index: item for item in selected}
-        for index, row in _parquet_rows(open_parquet(self.content, self._uri), [_IMAGE], self._uri):
+        uri = f"{self.source.uri}/{self.path}"
+        for index, row in _parquet_rows(open_parquet(self.content, uri), [_IMAGE], uri):
             if item := by_index.get(index):
                 content = picture_bytes(row[_IMAGE])
                 path = f"{item.name}.{'jpg' if content.startswith(_JPEG_MAGIC) else 'png'}"
                 yield item, MediaFile(role="picture", kind="image", path=path, content=content)
-
-    @property
-    def _uri(self) -> str:
-        return f"{self.source.uri}/{self.path}"
-
-    def _picture_file(self, item: SourceItem) -> MediaFile:
-        path = posixpath.join(posixpath.dirname(self.path), _FOLDERS[item.subset], f"{item.name}_annot.jpg")
-        return MediaFile(role="picture", kind="image", path=path)
 
     def bytes_of(self, picture: MediaFile) -> bytes | None:
         """Return the encoded picture, or None without one; SourceError if the file is too large."""
@@ -138,11 +134,10 @@ def read_files(source: Source) -> list[SourceFile]:
     parquet = source.glob("data/*.parquet") or source.glob("*.parquet")
     if parquet:
         return [_parquet_file(source, path) for path in parquet]
-    files = [file for path in source.glob("*.json") if (file := _json_file(source, path))]
-    if not files:
-        expected = "data/*.parquet, vcr_1144_final.json and ego4d_533_final.json"
-        raise SourceError(f"{source.uri}: no data of VAGUE found; looked for {expected}")
-    return files
+    if files := [file for path in source.glob("*.json") if (file := _json_file(source, path))]:
+        return files
+    expected = "data/*.parquet, vcr_1144_final.json and ego4d_533_final.json"
+    raise SourceError(f"{source.uri}: no data of VAGUE found; looked for {expected}")
 
 
 def _validate_rows(
@@ -157,10 +152,8 @@ def _validate_rows(
         _reject_version_1(f"{source.uri}/{path}", mcq if isinstance(mcq, dict) else ())
         try:
             items.append(_item(index, _Row.model_validate(row), subset, plain=content is None))
-        except ValidationError as error:
-            rejections.append(Rejection(file=path, item=label, reason=format_validation_error(error)))
         except ValueError as error:
-            rejections.append(Rejection(file=path, item=label, reason=str(error)))
+            rejections.append(Rejection(file=path, item=label, reason=reason_of(error)))
     return SourceFile(source=source, path=path, items=tuple(items), rejections=tuple(rejections), content=content)
 
 
@@ -211,12 +204,11 @@ def _subset_of_file(path: str) -> Literal["VCR", "Ego4D", ""]:
 
 def _json_file(source: Source, path: str) -> SourceFile | None:
     """Read an array of rows; None for a JSON file of something else, unless its name states a subset."""
-    rows = read_json(source, path)
-    if isinstance(rows, list) and (
-        _subset_of_file(path) or any(isinstance(row, dict) and "mcq" in row for row in rows)
-    ):
-        return _validate_rows(source, path, enumerate(rows))
-    if _subset_of_file(path):
+    rows, is_named = read_json(source, path), bool(_subset_of_file(path))
+    if isinstance(rows, list):
+        has_items = is_named or any(isinstance(row, dict) and "mcq" in row for row in rows)
+        return _validate_rows(source, path, enumerate(rows)) if has_items else None
+    if is_named:
         raise SourceError(f"{source.uri}/{path}: expected an array of items, found {type(rows).__name__}")
     return None
 

@@ -266,24 +266,21 @@ _PARSING: Final = TableDef(
 )
 
 
-def _chosen(view: View, letter: str) -> TableCell:
-    return count_of(view.find(Key(category=f"{view.key.category}/{letter}")))
-
-
 # Position bias shows as a tall column.
 _BY_LETTER: Final = TableDef(
     id="vague_letters",
     title="VAGUE: chosen letters by the letter of the correct interpretation",
     label_head="Items",
     columns={
-        **{f"Said {letter}": partial(_chosen, letter=letter) for letter in LETTERS},
-        "Invalid": partial(_chosen, letter="invalid"),
+        **{f"Said {letter}": Shown(Key(category=f"{{}}/{letter}"), count_of) for letter in LETTERS},
+        "Invalid": Shown(Key(category="{}/invalid"), count_of),
     },
     rows=[
         Rows(
             keys=[Key("count_letter", "mcq", setting) for setting in SETTING_LABELS],
             label=lambda view: f"{view.key.model}, {SETTING_LABELS[view.key.setting]}",
             parts={f"Correct at {letter}": Key(category=letter) for letter in LETTERS},
+            measured=True,
         )
     ],
 )

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, Final
 
+from pipelines.benchmarks.base import PredictionsReader
 from pipelines.benchmarks.csv_rows import CsvRows
+from pipelines.benchmarks.human import prediction_row
 from pipelines.benchmarks.vflute.facts import TASK
 
 _SETTINGS: Final = {"zs": "zero-shot", "fs5": "5-shot", "fs10": "10-shot", "sg": "scene-graph", "": "zero-shot"}
@@ -18,22 +20,15 @@ _NAME: Final = re.compile(r"(?:normalized_)?(?P<model>.*?)(?:_(?P<setting>zs|fs5
 _SCORERS: Final = {"bertscore": "bertscore_f1", "bleurt": "bleurt"}
 
 
-class VfluteOutputs:
-    """Reader of the authors' outputs."""
-
-    def accepts(self, path: PurePath) -> bool:
-        """Return whether a file may hold such outputs: any CSV file."""
-        return path.suffix == ".csv"
-
-    def rows(self, path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
-        """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
-        last = 0
-        try:
-            rows = CsvRows(text, strict=False)
-            for last, row in _read_rows(rows, *_model_and_setting(path)):
-                yield last, row
-        except csv.Error as error:
-            yield last + 1, error
+def _rows(path: PurePath, text: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
+    """Yield the lines as rows of a predictions file; an empty output is None, as of a request that failed."""
+    last = 0
+    try:
+        rows = CsvRows(text, strict=False)
+        for last, row in _read_rows(rows, *_model_and_setting(path)):
+            yield last, row
+    except csv.Error as error:
+        yield last + 1, error
 
 
 def _read_rows(rows: CsvRows, model: str, setting: str) -> Iterator[tuple[int, dict[str, Any] | Exception]]:
@@ -46,18 +41,10 @@ def _read_rows(rows: CsvRows, model: str, setting: str) -> Iterator[tuple[int, d
         if isinstance(raw, ValueError):
             yield line, raw
             continue
-        output = raw["output"]
-        row = {
-            "benchmark": "vflute",
-            "model": model,
-            "task": TASK,
-            "setting": "scene-graph" if "scene_graph" in rows.columns else setting,
-            "sample_id": raw["id"],
-            "variant": "",
-            "output": output if output and output.strip() else None,
-            **{ours: _number(raw.get(name)) for name, ours in _SCORERS.items()},
-        }
-        yield line, row
+        output = raw["output"] if raw["output"] and raw["output"].strip() else None
+        used = "scene-graph" if "scene_graph" in rows.columns else setting
+        row = prediction_row("vflute", model, task=TASK, setting=used, sample_id=raw["id"], output=output)
+        yield line, row | {ours: _number(raw.get(name)) for name, ours in _SCORERS.items()}
 
 
 def _model_and_setting(path: PurePath) -> tuple[str, str]:
@@ -75,4 +62,4 @@ def _number(text: str | None) -> float | None:
         return None
 
 
-READER: Final = VfluteOutputs()
+READER: Final = PredictionsReader(accepts=lambda path: path.suffix == ".csv", rows=_rows)

@@ -25,13 +25,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, listed, rows_of
-from pipelines.benchmarks.metrics_kernel.definitions import (
-    Form,
-    Measure,
-    MetricDef,
-    estimates,
-    with_intervals,
-)
+from pipelines.benchmarks.metrics_kernel.definitions import Form, Measure, MetricDef, estimates, with_intervals
 from pipelines.benchmarks.metrics_kernel.rows import Bools, ScoredRows, aligned, coverage_note
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.vflute.facts import (
@@ -45,7 +39,7 @@ from pipelines.benchmarks.vflute.facts import (
     TASK,
 )
 from pipelines.benchmarks.vflute.prompts import template_name
-from pipelines.benchmarks.vflute.source_hub import label_leaks
+from pipelines.benchmarks.vflute.source import label_leaks
 from pipelines.metrics.f1 import THRESHOLDS, all_entailment_f1, chance_f1, koehn_p, macro_f1
 from pipelines.metrics.intervals import FloatArray
 

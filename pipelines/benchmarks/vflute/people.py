@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -72,19 +72,8 @@ class Study:
     curve: tuple[tuple[float, float], ...] = ()  # recall and precision at each threshold
 
 
-@dataclass(slots=True)
-class _Judgements:
-    """Two annotators' judgements of one explanation, by annotator."""
-
-    adequate: dict[str, int] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
-    preferred: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def agreed(self) -> int | None:
-        """Adequacy if the annotators agree on it."""
-        values = set(self.adequate.values())
-        return values.pop() if len(values) == 1 else None
+_Judgements: TypeAlias = dict[tuple[str, str], dict[str, HumanRow]]
+"""Item and system -> annotator -> judgement."""
 
 
 def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None) -> Study:
@@ -99,9 +88,9 @@ def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None
     systems = {}
     for name in dict.fromkeys(system for _, system in judgements):
         judged_rows = [judged for (_, system), judged in judgements.items() if system == name]
-        agreed = [judged.agreed for judged in judged_rows if judged.agreed is not None]
-        errors = [error for judged in judged_rows if judged.agreed == 0 for error in judged.errors.values()]
-        pairs = [[judged.adequate[annotator] for annotator in sorted(judged.adequate)] for judged in judged_rows]
+        agreed = [adequate for adequate in map(_agreed, judged_rows) if adequate is not None]
+        errors = [row["error_type"] for judged in judged_rows if _agreed(judged) == 0 for row in judged.values()]
+        pairs = [[int(judged[annotator]["adequate"]) for annotator in sorted(judged)] for judged in judged_rows]
         systems[name] = SystemStudy(
             adequacy=sum(agreed) / len(agreed) if agreed else None,
             preference=preferences.count(name) / len(preferences) if preferences else None,
@@ -114,15 +103,16 @@ def parse_study(text: str, scores: Mapping[tuple[str, str], float] | None = None
     return Study(systems=systems, items=len({item for item, _ in judgements}), kappa=mean, pr=pr, curve=curve)
 
 
-def _preferences(judgements: Mapping[tuple[str, str], _Judgements]) -> dict[str, str | None]:
+def _preferences(judgements: _Judgements) -> dict[str, str | None]:
     """Map items to the system that both annotators prefer, '' where both prefer none, None where they differ."""
     by_item: dict[str, dict[str, str]] = {}
     for (item, system), judged in judgements.items():
-        for annotator, preferred in judged.preferred.items():
-            choices = by_item.setdefault(item, {})
-            if preferred and choices.get(annotator):
+        choices = by_item.setdefault(item, {})
+        for annotator, row in judged.items():
+            is_preferred = row["preferred"] == "1"
+            if is_preferred and choices.get(annotator):
                 raise ValueError(f"item {item!r}: {annotator!r} prefers {choices[annotator]!r} and {system!r}")
-            choices[annotator] = system if preferred else choices.get(annotator, "")
+            choices[annotator] = system if is_preferred else choices.get(annotator, "")
     return {
         item: next(iter(choices.values())) if len(set(choices.values())) == 1 else None
         for item, choices in by_item.items()
@@ -130,14 +120,13 @@ def _preferences(judgements: Mapping[tuple[str, str], _Judgements]) -> dict[str,
 
 
 def _score_as_predictor(
-    judgements: Mapping[tuple[str, str], _Judgements], scores: Mapping[tuple[str, str], float]
+    judgements: _Judgements, scores: Mapping[tuple[str, str], float]
 ) -> tuple[PrecisionRecall | None, tuple[tuple[float, float], ...]]:
     """Return precision and recall of the explanation score as a predictor of agreed adequacy."""
-    adequate, scored = [], []
-    for key, judged in judgements.items():
-        if judged.agreed is not None and key in scores:
-            adequate.append(judged.agreed)
-            scored.append(scores[key])
+    agreed = {
+        key: both for key, judged in judgements.items() if key in scores and (both := _agreed(judged)) is not None
+    }
+    adequate, scored = list(agreed.values()), [scores[key] for key in agreed]
     if not any(adequate):
         return None, ()
     precision, recall, _ = precision_recall_curve(adequate, scored)
@@ -145,17 +134,20 @@ def _score_as_predictor(
     return precision_recall(adequate, scored), (*points, (0.0, 1.0))
 
 
-def _parse_judgements(text: str) -> dict[tuple[str, str], _Judgements]:
-    judgements: dict[tuple[str, str], _Judgements] = {}
+def _parse_judgements(text: str) -> _Judgements:
+    judgements: _Judgements = {}
     for _, row in JUDGEMENTS.rows(text):
-        judged, annotator = judgements.setdefault((row["id"], row["system"]), _Judgements()), row["annotator"]
-        judged.adequate[annotator], judged.preferred[annotator] = int(row["adequate"]), int(row["preferred"])
-        if row["adequate"] == "0":
-            judged.errors[annotator] = row["error_type"]
+        judgements.setdefault((row["id"], row["system"]), {})[row["annotator"]] = row
     for (item, system), judged in judgements.items():
-        if len(judged.adequate) != 2:
-            raise ValueError(f"item {item!r}, system {system!r}: {len(judged.adequate)} annotators, expected two")
+        if len(judged) != 2:
+            raise ValueError(f"item {item!r}, system {system!r}: {len(judged)} annotators, expected two")
     return judgements
+
+
+def _agreed(judged: Mapping[str, HumanRow]) -> int | None:
+    """Return the adequacy on which the annotators agree."""
+    values = {int(row["adequate"]) for row in judged.values()}
+    return values.pop() if len(values) == 1 else None
 
 
 def _judgement(row: HumanRow) -> HumanRow:

@@ -11,8 +11,7 @@ from models.messages import Generation, Media, Step, StepOutput, Text, Turn, bla
 from pipelines.benchmarks.prompt_templates import PromptTexts, load_texts
 from pipelines.benchmarks.records import Prompt, Sample
 from pipelines.benchmarks.vflute.answers import stage1_question
-from pipelines.benchmarks.vflute.source import shot_role
-from pipelines.benchmarks.vflute.source_hub import CLAIM_TOKEN
+from pipelines.benchmarks.vflute.source import CLAIM_TOKEN, shot_role
 from pipelines.errors import DatasetError
 
 GENERATION: Final = Generation(max_new_tokens=256, num_beams=3)

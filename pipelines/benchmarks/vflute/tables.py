@@ -11,7 +11,7 @@ from typing import Final
 
 from pipelines.benchmarks.figures import Bars, Figure, Lines, Series
 from pipelines.benchmarks.human import SAME_ITEMS, human_metric
-from pipelines.benchmarks.layout import EACH_SETTING, Rows, Shown, TableDef, View, value_of
+from pipelines.benchmarks.layout import EACH_SETTING, Rows, Shown, TableDef, View, curves, value_of
 from pipelines.benchmarks.published import load_dataset_facts
 from pipelines.benchmarks.results import Key, Results, section, with_interval, with_our_rows, without_interval
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
@@ -397,19 +397,17 @@ def make_figures(results: Results) -> list[Figure]:
 
 
 def _drop_figure(results: Results) -> Iterator[Figure]:
-    subsets = [SUBSETS[index] for index in _DROPS]
-    series = []
-    for entry in our_entries(results, *EXPLAINED):
-        keys = (entry.key("percent_drop", (subset.name, subset.category)) for subset in subsets)
-        values = tuple(results.value(key) for key in keys)
-        if any(value is not None for value in values):
-            series.append(Series(label=entry.label, values=values))
-    if series:
+    groups = [(SUBSETS[index].name, SUBSETS[index].category) for index in _DROPS]
+    lines = {
+        entry.label: [entry.key("percent_drop", group) for group in groups]
+        for entry in our_entries(results, *EXPLAINED)
+    }
+    if series := curves(results, lines, ends=False):
         yield Bars(
             id="vflute_figure6",
             title="V-FLUTE Figure 6: loss from F1@0 to F1@60",
-            categories=tuple(subset.name for subset in subsets),
-            series=tuple(series),
+            categories=tuple(name for name, _ in groups),
+            series=series,
             y_label="Drop",
         )
 

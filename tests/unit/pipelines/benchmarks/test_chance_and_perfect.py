@@ -6,15 +6,17 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from models.messages import Text
-from pipelines.benchmarks import benchmark_names
+from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.mate.rows import find_row
 from pipelines.benchmarks.records import Metric, Sample
 from tests.support.many_samples import many
+from tests.support.published_frames import published
 from tests.support.requests import PlannedRequest
 from tests.support.sweeps import counts, guessed, metric_named, reduced
 
@@ -189,6 +191,33 @@ def test_perfect_answers_score_a_hundred_percent_everywhere(name: str) -> None:
 
 def _nothing_to_ask(name: str, metric: Metric) -> bool:
     return (name == "unpie" and metric.setting == "sm") or (metric.value is None and metric.n == 0)
+
+
+NOT_MEASURED: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "maia": {"setting": ["unimodal"], "subset": ["100 samples"]},
+    "mate": {"category": ["Color+Size (2nd row)"]},  # misprinted twice
+    "unpie": {
+        "table": ["Section 2.3", "Table 2", "Table 3", "Table 7", "Table 8", "Table 9"],
+        "model": ["Random"],
+        "metric": ["meteor"],  # ours is `meteor_nowordnet`
+    },
+    "vflute": {"subset": ["95 test instances", "adequacy judgements"]},
+}
+"""Columns of published rows, and what they say where no run of a model measures it."""
+
+
+@pytest.mark.parametrize("name", benchmark_names())
+def test_metrics_are_unique_and_join_with_the_published_rows(name: str) -> None:
+    columns = ["task", "setting", "subset", "category", "metric", "unit"]
+    metrics = [replace(metric, unit=metric.unit.replace("score", "")) for metric in perfect_metrics(name)]
+    units = {tuple(getattr(metric, column) for column in columns) for metric in metrics}
+    assert len({key[:-1] for key in units}) == len(metrics)
+    printed = published(name).replace({"setting": dict(benchmark(name).publication.settings)})
+    for column, values in NOT_MEASURED.get(name, {}).items():
+        assert set(values) <= set(printed[column]), "nothing is left out in vain"
+        printed = printed[~printed[column].isin(values)]
+    assert len(printed)
+    assert set(printed[columns].itertuples(index=False, name=None)) - units == set()
 
 
 def test_perfect_answers_have_no_out_of_scene_errors() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pandas as pd
 
 from pipelines.benchmarks.item_lists import ItemList, ListedItem
-from pipelines.benchmarks.maia.item_lists import item_lists as maia_lists
+from pipelines.benchmarks.maia.metrics import item_lists as maia_lists
 from pipelines.benchmarks.mate.error_analysis import item_lists as mate_lists
 from pipelines.benchmarks.vague.metrics import item_lists as vague_lists
 from pipelines.benchmarks.vflute.metrics import item_lists as vflute_lists
@@ -59,25 +59,12 @@ def test_maia_lists_where_both_tasks_differ_and_wrong_answers() -> None:
 
 def test_mate_lists_wrong_answers_out_of_the_scene() -> None:
     samples = {sample.sample_id: sample for sample in mate_scenes.samples(30)}
+    answers = [("red", 1.0, 1.0), ("blue", 0.0, 1.0), ("pink", 0.0, 0.0), (None, 0.0, 0.0)]
     rows = [
-        {
-            "sample_id": name,
-            "task": row["task"],
-            "setting": row["setting"],
-            "variant": "",
-            "category": "3 objects",
-            "status": status,
-            "answer": answer,
-            "rule": "json" if answer else "no json",
-            "correct": correct,
-            "in_scene": in_scene,
-        }
-        for (name, sample), (status, answer, correct, in_scene) in zip(
-            samples.items(),
-            [("ok", "red", 1.0, 1.0), ("ok", "blue", 0.0, 1.0), ("ok", "pink", 0.0, 0.0), ("ok", None, 0.0, 0.0)],
-            strict=False,
-        )
-        for row in sample.data["rows"][:1]
+        {name: sample.data["rows"][0][name] for name in ("task", "setting")}
+        | {"sample_id": sample.sample_id, "variant": "", "category": "3 objects", "status": "ok", "answer": answer}
+        | {"rule": "json" if answer else "no json", "correct": correct, "in_scene": in_scene}
+        for sample, (answer, correct, in_scene) in zip(samples.values(), answers, strict=False)
     ]
     crossmodal = [row["sample_id"] for row in rows if row["task"] in ("img2txt", "txt2img")]
     (items,) = mate_lists(with_requests(pd.DataFrame(rows)), samples)
@@ -110,22 +97,9 @@ def test_vague_lists_items_by_error_type() -> None:
 
 def test_vflute_lists_right_labels_with_poor_explanations() -> None:
     samples = vflute_rows.samples([Scored()] * 4)
-    frame = pd.DataFrame(
-        [
-            {
-                "sample_id": name,
-                "task": "entailment",
-                "setting": "zero-shot",
-                "variant": "",
-                "category": "",
-                "status": "ok",
-            }
-            | {"answer": "entailment", "correct": correct, "es": score}
-            for name, (correct, score) in zip(
-                samples, ((1.0, 0.53), (1.0, 0.5301), (0.0, 0.2), (1.0, -0.1)), strict=True
-            )
-        ]
-    )
+    values = [(1.0, 0.53), (1.0, 0.5301), (0.0, 0.2), (1.0, -0.1)]
+    labels = {"task": "entailment", "setting": "zero-shot", "variant": "", "category": "", "status": "ok"}
+    frame = pd.DataFrame(values, columns=["correct", "es"]).assign(sample_id=[*samples], answer="entailment", **labels)
     (items,) = vflute_lists(with_requests(frame), samples)
     names = list(samples)
     assert [(item.sample_id, item.detail) for item in items.items] == [
@@ -137,18 +111,16 @@ def test_vflute_lists_right_labels_with_poor_explanations() -> None:
 
 def test_files_hold_all_items_and_the_page_the_first_of_each_setting() -> None:
     hostile = "</p><script>alert(1)</script>=1+1"
+    texts = {
+        "category": "",
+        "task": "mcq",
+        "variant": "",
+        "question": hostile,
+        "expected": "=HYPERLINK(1)",
+        "answer": "",
+    }
     items = [
-        ListedItem(
-            request_id=f"{setting}{number}",
-            sample_id=f"s{number}",
-            category="",
-            task="mcq",
-            setting=setting,
-            variant="",
-            question=hostile,
-            expected="=HYPERLINK(1)",
-            answer="",
-        )
+        ListedItem(request_id=f"{setting}{number}", sample_id=f"s{number}", setting=setting, **texts)
         for setting, count in (("lm", SHOWN + 1), ("vlm", 1))
         for number in range(count)
     ]

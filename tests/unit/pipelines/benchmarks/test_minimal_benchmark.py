@@ -19,6 +19,7 @@ from pipelines.report.measured import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.render import render
 from tests.support.interval_oracle import share_ends
+from tests.support.sweeps import answered_row
 
 # --------------------------------------------------------------------------------------------- the benchmark itself
 
@@ -93,10 +94,7 @@ def scores(samples: Mapping[str, Sample]) -> pd.DataFrame:
             )
             assert sample.data[setting] in prompt.steps[0].turns[0].parts[0].text  # type: ignore[union-attr]
             failed = (sample.sample_id, setting) == ("s0", "words")
-            row = Row(
-                request_id="r", sample=sample, model="m", task="sum", setting=setting, variant="",
-                status="error" if failed else "ok", output=None if failed else "3",
-            )  # fmt: skip
+            row = answered_row(sample, "sum", setting, None if failed else "3")
             identity = {"sample_id": sample.sample_id, "task": "sum", "setting": setting, "status": row.status}
             columns = {"subset": "", "category": sample.category, "cluster": ""}
             rows.append({**identity, **columns, **BENCHMARK.reading(row).values})

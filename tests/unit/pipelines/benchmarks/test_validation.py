@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pipelines.benchmarks.maia.source import _Question
 from pipelines.benchmarks.vague.source import _Row
 from pipelines.benchmarks.validation import format_validation_error
-from pipelines.benchmarks.vflute.source_hub import TextRow
+from pipelines.benchmarks.vflute.source import TextRow
 
 EIGHT = [f"text {n}" for n in range(8)]
 ROWS: dict[type[BaseModel], dict[str, Any]] = {

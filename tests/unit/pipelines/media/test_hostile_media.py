@@ -20,7 +20,7 @@ from pipelines.benchmarks.parquet_source import MAX_ROWS, batches
 from pipelines.benchmarks.records import Rejection
 from pipelines.benchmarks.unpie.download import PictureError
 from pipelines.benchmarks.unpie.pictures import PictureLoader
-from pipelines.benchmarks.vflute.source_hub import hub_claims, hub_rows
+from pipelines.benchmarks.vflute.source import hub_claims, hub_rows
 from pipelines.errors import DecodeError, SourceError, StoreError
 from pipelines.ingest import source_folder
 from pipelines.ingest.ingest import ingest_benchmark
@@ -195,7 +195,7 @@ def test_parquet_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         hub_claims(folder, [path])
     assert pa.total_allocated_bytes() - before < 64 << 20
     assert time.monotonic() - started < 60
-    monkeypatch.setattr("pipelines.benchmarks.vflute.source_hub.MAX_PICTURE_BYTES", 100 << 20)
+    monkeypatch.setattr("pipelines.benchmarks.vflute.source.MAX_PICTURE_BYTES", 100 << 20)
     rows = hub_rows(folder, [path], "test")
     assert isinstance(next(rows), Rejection)
     with pytest.raises(SourceError, match="image unfold to more than"):

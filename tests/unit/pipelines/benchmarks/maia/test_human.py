@@ -35,25 +35,6 @@ def test_judge_kappa_is_undefined_for_equal_ratings() -> None:
     assert (metric.value, metric.note) == (None, "all ratings are the same")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("item_id,rater\n1,a", "no column correct"),
-        ("item_id,rater,correct\n1,a,yes", "line 2: correct is 'yes', expected 0 or 1"),
-        (
-            "item_id,rater,correct\n1,a,1\n1,a,0",
-            "line 3: a second row of 'a' for '1'; the first is on line 2, keep one",
-        ),
-        ("item_id,rater,correct\n1,,1", "line 2: rater must have a value"),
-        ("item_id,rater,correct\n1,a,1\n1,b,1\n2,a,1", "same number of raters"),
-        ("item_id,rater,correct\n", "items by categories"),
-    ],
-)
-def test_judge_kappa_rejects_unusable_ratings(text: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        judge_kappa(text)
-
-
 def test_answers_as_predictions_returns_one_row_per_answer() -> None:
     text = '\ufeffquestion_id,annotator,answer\nvideo7/Incertezza_B,anna,"Sì, forse"\nvideo7/Incertezza_B,ugo,No\n'
     first, second = BENCHMARK.human.predictions("answers", text)
@@ -73,12 +54,6 @@ def test_letters_as_predictions_returns_one_row_per_pair() -> None:
     (row,) = BENCHMARK.human.predictions("letters", "pair_id,annotator,letter\nvideo7/Incertezza_B/3,anna,B\n")
     assert (row["task"], row["setting"], row["sample_id"]) == ("vsv", "32-frames", "video7/Incertezza_B")
     assert (row["variant"], row["output"]) == ("3", "B")
-
-
-@pytest.mark.parametrize("row", ["video7/X_A/8,anna,B", "video7/X_A/3,anna,C", "3,anna,A"])
-def test_letters_as_predictions_rejects_invalid_letters(row: str) -> None:
-    with pytest.raises(ValueError, match=r"line 2: pair_id .* expected such as"):
-        BENCHMARK.human.predictions("letters", f"pair_id,annotator,letter\n{row}")
 
 
 def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
@@ -103,10 +78,7 @@ def test_maia_statements_and_pools_are_compared_on_the_humans_rows() -> None:
 
 
 def test_maia_rows_failed_by_either_side_are_left_out() -> None:
-    model, human = (
-        maia_rows.frame([Question(pairs="TTTTTTTE")]),
-        maia_rows.frame([Question(pairs="TTTTTTTT")]),
-    )
+    model, human = (maia_rows.frame([Question(pairs="TTTTTTTE")]), maia_rows.frame([Question(pairs="TTTTTTTT")]))
     metrics = BENCHMARK.human.metrics(HumanInputs(scores=model, samples={}, people={"human:ann": human}))
     vsv = {metric.metric: metric for metric in metrics if metric.task == "vsv"}
     assert vsv["statement_accuracy"].n == 7
@@ -137,20 +109,6 @@ def test_maia_tables_keep_people_apart_from_models() -> None:
         ("ann, 32-frames", 0.8),
         ("bob, 32-frames", 1.0),
     ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "message"),
-    [
-        ("answers", "question_id,annotator,answer\nvideo9/x,ann,Sì\n", "line 2: the data has no question 'video9/x'"),
-        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,B\n", "line 2: the data has no question 'video9/x'"),
-        ("letters", "pair_id,annotator,letter\nvideo9/x/1,ann,C\n", "expected such as"),
-        ("ratings", "item_id,rater,correct\n1,a,1\n1,a,0\n", "line 3: a second row of 'a' for '1'"),
-    ],
-)
-def test_maia_files_that_cannot_be_used(kind: str, text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BENCHMARK.human.check(kind, text, maia_rows.samples([Question()]))
 
 
 def test_maia_judge_is_a_rater_where_it_judged_every_rated_answer() -> None:

@@ -11,12 +11,13 @@ from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.facts import LEAVE_ONE_OUT_KEY
 from pipelines.benchmarks.maia.prompts import left_out
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import JudgeRequest, Row
+from pipelines.benchmarks.records import JudgeRequest
 from tests.support import maia_rows
 from tests.support.interval_oracle import share_ends
 from tests.support.maia_rows import Question
 from tests.support.people_results import values
 from tests.support.report_results import results_of
+from tests.support.sweeps import answered_row
 
 
 def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
@@ -31,54 +32,22 @@ def test_maia_judges_each_human_answer_by_the_other_seven() -> None:
     assert left_out(sample, "2").data["answers"] == [t for i, t in enumerate(maia_rows.ANSWERS) if i != 2]
     definition = benchmark("maia")
     assert definition.judge is not None
-    question = Row(
-        request_id="r",
-        sample=left_out(sample, "2"),
-        model="human:leave-one-out",
-        task="oevqa",
-        setting="32-frames",
-        variant="",
-        status="ok",
-        output=maia_rows.ANSWERS[2],
-    )
+    question = answered_row(left_out(sample, "2"), "oevqa", "32-frames", maia_rows.ANSWERS[2])
     prompts = PromptTexts(definition.prompt_texts)
     sample = maia_rows.samples([Question()])["video1/CausaleEsplicita_A"]
     sample.data["question"] = question.sample.data["question"] = "Dov'è la pizza?"  # type: ignore[index]
     expected = definition.judge.ask(question, prompts)
-    row = Row(
-        request_id="r",
-        sample=sample,
-        model="human:leave-one-out",
-        task="oevqa",
-        setting="leave-one-out",
-        variant="2",
-        status="ok",
-        output=maia_rows.ANSWERS[2],
-    )
+    row = answered_row(sample, "oevqa", "leave-one-out", maia_rows.ANSWERS[2], variant="2")
     assert isinstance(expected, JudgeRequest)
     assert definition.judge.ask(row, prompts) == expected
 
 
 def leave_one_out_frame(accepted: dict[str, int]) -> pd.DataFrame:
     """Return scores of questions of which so many of the eight answers were accepted."""
-    return pd.DataFrame(
-        [
-            {
-                "sample_id": f"{video}/CausaleEsplicita_A",
-                "task": "oevqa",
-                "setting": "leave-one-out",
-                "variant": str(index),
-                "subset": "",
-                "category": "Causal",
-                "cluster": video,
-                "status": "ok",
-                "verdict_state": "ok",
-                "accepted": float(index < count),
-            }
-            for video, count in accepted.items()
-            for index in range(8)
-        ]
-    )
+    rows = [(video, str(i), float(i < count)) for video, count in accepted.items() for i in range(8)]
+    frame = pd.DataFrame(rows, columns=["cluster", "variant", "accepted"])
+    labels = {"task": "oevqa", "setting": "leave-one-out", "subset": "", "category": "Causal"}
+    return frame.assign(sample_id=frame["cluster"] + "/CausaleEsplicita_A", **labels, status="ok", verdict_state="ok")
 
 
 def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
@@ -97,12 +66,6 @@ def test_maia_leave_one_out_fills_the_human_column_and_is_paired() -> None:
         "oevqa_accuracy_of_people": (0.75, 2),
         "oevqa_accuracy_minus_people": (-0.25, 2),
     }
-    row = {
-        "model": LEAVE_ONE_OUT_KEY.model,
-        "task": "oevqa",
-        "setting": "leave-one-out",
-        "metric": LEAVE_ONE_OUT_KEY.metric,
-    }
-    results = results_of("maia", pd.DataFrame([{**row, "value": 0.75, "n": 16}]))
+    results = results_of("maia", pd.DataFrame([{**LEAVE_ONE_OUT_KEY._asdict(), "value": 0.75, "n": 16}]))
     level = next(level for level in BENCHMARK.human.reference_values(results) if level.metric == "oevqa_accuracy")
     assert (level.value, level.n, level.items) == (0.75, 16, "approximate")

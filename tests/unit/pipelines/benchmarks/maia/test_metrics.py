@@ -15,9 +15,10 @@ from pipelines.benchmarks.maia.benchmark import BENCHMARK
 from pipelines.benchmarks.maia.facts import COLUMNS
 from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.maia.metrics import reduce_scores
-from pipelines.benchmarks.records import Row, Verdict
+from pipelines.benchmarks.records import Verdict
 from tests.support.maia_rows import ANSWERS, Question, every_column, frame, metric_of, reduced, samples
 from tests.support.paths import GOLDEN
+from tests.support.sweeps import answered_row, scored_row
 
 GOLDEN_ROWS = GOLDEN / "maia" / "pools.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
@@ -165,24 +166,9 @@ def test_reduce_takes_the_columns_that_read_answer_returns() -> None:
     outputs = [("vsv", str(index), "A") for index in range(7)] + [("vsv", "7", "forse"), ("oevqa", "", ANSWERS[1])]
     scores = []
     for task, variant, output in outputs:
-        row = Row(
-            request_id=task + variant,
-            sample=sample,
-            model="m",
-            task=task,
-            setting="1-frame",
-            variant=variant,
-            status="ok",
-            output=output,
-            finish_reason="length",
-            given={"bertscore_f1": 0.5} if task == "oevqa" else {},
-            verdict=Verdict(state="ok", accepted=True) if task == "oevqa" else Verdict(state="absent"),
-        )
-        reading = BENCHMARK.reading(row)
-        identity = {"sample_id": sample.sample_id, "category": sample.category, "cluster": sample.cluster}
-        request = {name: getattr(row, name) for name in ("task", "setting", "variant", "status", "finish_reason")}
-        answer = {"answer": reading.answer, "rule": reading.rule, "flags": list(reading.flags), **reading.values}
-        scores.append({**identity, **request, **answer, "subset": "", "verdict_state": row.verdict.state})
+        judged = {"given": {"bertscore_f1": 0.5}, "verdict": Verdict(state="ok", accepted=True)}
+        how = {"variant": variant, "finish_reason": "length", **(judged if task == "oevqa" else {})}
+        scores.append(scored_row(answered_row(sample, task, "1-frame", output, **how), "maia"))
     metrics = BENCHMARK.metrics(pd.DataFrame(scores), {sample.sample_id: sample})
     drawn = [draw_ts_letter(42, "video1", "CausaleEsplicita_A", index) for index in range(8)]
     assert metric_of(metrics, "statement_accuracy", setting="1-frame").value == drawn[:7].count("A") / 8
@@ -296,3 +282,44 @@ def test_headline_metrics_equal_counting_by_hand(questions: list[tuple[str, str,
         parts = ("agg_both", "agg_pool_only", "agg_judge_only", "agg_neither")
         assert sum(metric_of(metrics, name, category).value or 0 for name in parts) == len(questions_in)
     assert sum(metric_of(metrics, f"pool_right_{right}").value or 0 for right in range(9)) == len(scripted)
+
+
+# ---------------------------------------------------------------------------------------------- gains over fewer frames
+
+
+CAUSAL = Question(pairs="TTTTTTTT", judged="accepted", category="Causal", video="video1", name="CausaleEsplicita_A")
+SENTIMENT = Question(pairs="TTTTTTFF", judged="rejected", category="Sentiment", video="video2", name="Sentiment_A")
+SINGLE = (replace(CAUSAL, setting="1-frame", pairs="TTTTFFFF"), replace(SENTIMENT, setting="1-frame", pairs="TTTTTTTT"))
+BLACK = tuple(replace(q, setting="black-video", pairs="FFFFFFFF", judged="rejected") for q in (CAUSAL, SENTIMENT))
+
+
+def test_gains_are_paired_by_question_and_category() -> None:
+    metrics = reduced([CAUSAL, SENTIMENT, *SINGLE, *BLACK])
+    expected = {
+        # Statements: 8/8 and 6/8 at 32 frames, 4/8 and 8/8 at one, none on black.
+        ("statement_gain_over_1_frame", ""): 0.125,
+        ("statement_gain_over_1_frame", "Causal"): 0.5,
+        ("statement_gain_over_1_frame", "Sentiment"): -0.25,
+        ("statement_gain_over_black_video", ""): 0.875,
+        # Pools: 1 and 0, against 0 and 1, and 0 and 0.
+        ("pool_gain_over_1_frame", ""): 0.0,
+        ("pool_gain_over_1_frame", "Causal"): 1.0,
+        ("pool_gain_over_1_frame", "Sentiment"): -1.0,
+        ("pool_gain_over_black_video", ""): 0.5,
+        # Open answers: accepted and rejected, the same at one frame, none on black.
+        ("oevqa_gain_over_1_frame", ""): 0.0,
+        ("oevqa_gain_over_black_video", "Causal"): 1.0,
+        ("oevqa_gain_over_black_video", "Sentiment"): 0.0,
+    }
+    actual = {key: metric_of(metrics, *key) for key in expected}
+    assert {key: metric.value for key, metric in actual.items()} == expected
+    whole = actual["pool_gain_over_1_frame", ""]
+    assert (whole.ci_low, whole.ci_high, whole.n) == (-1.0, 1.0, 2)
+
+
+def test_gains_need_the_same_questions_and_all_verdicts() -> None:
+    metrics = reduced([CAUSAL, SENTIMENT, *SINGLE[:1], *(replace(q, judged="absent") for q in BLACK)])
+    names = {metric.metric for metric in metrics}
+    assert not {name for name in names if name.endswith("gain_over_1_frame")}
+    unjudged = metric_of(metrics, "oevqa_gain_over_black_video")
+    assert (unjudged.value, unjudged.note) == (None, "not every answer has a verdict")

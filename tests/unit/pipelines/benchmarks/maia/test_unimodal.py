@@ -15,61 +15,28 @@ from pipelines.benchmarks.maia.letters import draw_ts_letter
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample
 from pipelines.plan.selection import selected_groups
+from tests.support.sweeps import answered_row, scored_row
 
 MAIA = benchmark("maia")
 SAMPLE = Sample(
     sample_id="video1/Sentiment_A",
     category="Sentiment",
     cluster="video1",
-    data={
-        "video": "video1",
-        "category": "Sentiment_A",
-        "true": [f"vera {i}" for i in range(8)],
-        "false": [f"falsa {i}" for i in range(8)],
-    },
+    data={"video": "video1", "category": "Sentiment_A"}
+    | {side: [f"{word} {i}" for i in range(8)] for side, word in (("true", "vera"), ("false", "falsa"))},
 )
 TRUE = (-3.1, -2.8, -3.4, -2.9, -3.0)
 FALSE = (-2.9, -3.3, -2.7, -3.2, -3.1)
 
 
-def row(index: int, output: str | None, status: str = "ok") -> Row:
-    return Row(
-        request_id=str(index),
-        sample=SAMPLE,
-        model="m",
-        task="vsv",
-        setting="unimodal",
-        variant=str(index),
-        status=status,  # type: ignore[arg-type]
-        output=output,
-    )
+def row(index: int, output: str | None) -> Row:
+    return answered_row(SAMPLE, "vsv", "unimodal", output, request_id=str(index), variant=str(index))
 
 
 def frame(pairs: list[tuple[float, float] | None]) -> pd.DataFrame:
     """Score rows of one model, as the reducer joins them; None for a pair whose scoring failed."""
-    rows = []
-    for index, pair in enumerate(pairs):
-        prediction = row(index, logprobs_to_text(pair, (5, 5)) if pair else None, "ok" if pair else "error")
-        reading = MAIA.reading(prediction)
-        rows.append(
-            {
-                "sample_id": SAMPLE.sample_id,
-                "task": "vsv",
-                "setting": "unimodal",
-                "variant": str(index),
-                "category": SAMPLE.category,
-                "cluster": SAMPLE.cluster,
-                "subset": "",
-                "status": prediction.status,
-                "answer": reading.answer,
-                "rule": reading.rule,
-                "flags": None,
-                "finish_reason": "stop",
-                "verdict_state": "absent",
-                **reading.values,
-            }
-        )
-    return pd.DataFrame(rows)
+    outputs = (logprobs_to_text(pair, (5, 5)) if pair else None for pair in pairs)
+    return pd.DataFrame([scored_row(row(index, output), "maia") for index, output in enumerate(outputs)])
 
 
 def value(metrics: list, name: str) -> float | None:

@@ -11,9 +11,10 @@ from pipelines.benchmarks.mate.prompts import build_prompt
 from pipelines.benchmarks.mate.scene import TASKS, parse_scene
 from pipelines.benchmarks.mate.source import parse_row
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Row, Sample
+from pipelines.benchmarks.records import Sample
 from tests.support.mate_samples import NAMED, as_sample, files, media_and_text, prompts, read
 from tests.support.mate_source import RAW, WHITE, development, name_of, question, row
+from tests.support.sweeps import answered_row
 
 
 class TestPrompts:
@@ -97,18 +98,7 @@ class TestAnswers:
         _, parsed = parse_row(kinds[task], "", setting, tuple(TASKS))
         assert not isinstance(parsed, str), parsed
         sample = Sample(sample_id="x", data={"scene": RAW["B"], "rows": [parsed.as_data()]})
-        reading = BENCHMARK.reading(
-            Row(
-                request_id="r",
-                sample=sample,
-                model="m",
-                task=task,
-                setting=setting,
-                variant="",
-                output=output,
-                **{"status": "ok", **more},
-            )
-        )
+        reading = BENCHMARK.reading(answered_row(sample, task, setting, output, **more))
         return {**reading.values, "_flags": reading.flags, "_rule": reading.rule}  # type: ignore[dict-item]
 
     def test_right_wrong_and_unread(self) -> None:
@@ -123,7 +113,7 @@ class TestAnswers:
 
     def test_an_empty_output_is_a_wrong_answer_and_a_failure_is_none(self) -> None:
         assert self.ask("")["correct"] == 0
-        assert set(self.ask(None, status="error")) == {"_flags", "_rule"}
+        assert set(self.ask(None)) == {"_flags", "_rule"}
 
     def test_a_cut_answer_is_an_answer(self) -> None:
         cut = self.ask('{"answer": "Object_0"} and so', finish_reason="length")

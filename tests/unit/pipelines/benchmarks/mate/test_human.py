@@ -57,22 +57,6 @@ def test_mate_people_are_paired_within_their_setting_and_averaged_over_tasks() -
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "example_id,task,setting,evaluator,prediction\nx,img2img,3-shot,a,b\n",
-            "setting is '3-shot', expected 0-shot, 1-shot, 2-shot or 2-shot-cot",
-        ),
-        ("example_id,task,setting,evaluator,prediction\nx,img,2-shot,a,b\n", "line 2: unknown task"),
-        ("example_id,task,setting,evaluator,prediction\nx,img2img,2-shot,a,b\n", "no sample 'x'"),
-    ],
-)
-def test_unusable_predictions_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BENCHMARK.human.check("predictions", text, {})
-
-
-@pytest.mark.parametrize(
     ("typed", "output"),
     [
         ("red", '{"answer": "red"}'),

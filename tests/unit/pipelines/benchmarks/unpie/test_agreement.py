@@ -14,17 +14,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import JudgeRequest, Sample
 from pipelines.benchmarks.unpie.benchmark import BENCHMARK
 from pipelines.benchmarks.unpie.metrics import translation_agreement
-from tests.support.unpie_rows import (
-    cell,
-    in_order,
-    judged,
-    metric_of,
-    prediction,
-    reduced,
-    sample,
-    samples,
-    scored,
-)
+from tests.support.unpie_rows import cell, in_order, judged, metric_of, prediction, reduced, sample, samples, scored
 
 FEW = samples(4)
 

@@ -23,16 +23,7 @@ from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
-from tests.support.unpie_source import (
-    SPLITS,
-    address,
-    mirror,
-    row,
-    rows,
-    write_jsonl,
-    write_parquet,
-    write_source,
-)
+from tests.support.unpie_source import SPLITS, address, mirror, row, rows, write_jsonl, write_parquet, write_source
 
 
 def offline(address: str) -> bytes:

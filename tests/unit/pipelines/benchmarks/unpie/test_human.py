@@ -44,20 +44,6 @@ def test_unpie_answers_are_paired_by_task_and_language() -> None:
     assert values(metrics, category="En-Fr")["accuracy_minus_people"] == (-1.0, 2)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("sample_id,task,variant,annotator,answer\nx,pun,,a,b\n", "line 2: task is 'pun'"),
-        ("sample_id,task,variant,annotator,answer\nx,grounding,de/0,a,b\n", "expected an empty one"),
-        ("sample_id,task,variant,annotator,answer\nx,reconstruction,it/0,a,b\n", "expected one of de/0"),
-        ("sample_id,task,variant,annotator,answer\nx,grounding,,a,b\n", "no sample 'x'"),
-    ],
-)
-def test_unusable_answers_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BENCHMARK.human.check("answers", text, {})
-
-
 def test_unpie_labels_are_joined_by_row_name() -> None:
     scores = pd.DataFrame(
         {
@@ -98,20 +84,3 @@ def test_unpie_labels_of_several_people_count_by_majority() -> None:
     people, items, same, _, alpha = table.rows[0].cells
     assert (people, items, same.value) == (3, 3, pytest.approx(2 / 5))  # pairs that agree: 1 of 3, 0 of 1, 1 of 1
     assert alpha.value == pytest.approx(1 - 6 * (4 / 2 + 2) / (49 - 9 - 16))  # seven labels, three of them 1
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("homographic/0000,de/0,m,vlm,1", "line 2: setting 'vlm' of task ''"),
-        ("homographic/0000,de/0,m,lm,yes", "line 2: human is 'yes'"),
-        ("homographic/0009,de/0,m,lm,1", "line 2: the data has no sample"),
-        (
-            "homographic/0000,de/0,m,lm,1\nhomographic/0000,de/0,m,lm,0",
-            "line 3: a second row for 'reconstruction/lm/homographic/0000/de/0/m'; the first is on line 2, keep one",
-        ),
-    ],
-)
-def test_unpie_labels_that_cannot_be_used(row: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BENCHMARK.human.check("labels", f"sample_id,variant,model,setting,human\n{row}\n", puns(1))

@@ -12,17 +12,7 @@ from pipelines.benchmarks.records import Metric, Sample, Verdict
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
 from pipelines.metrics.stats import half_up
 from tests.support.paths import GOLDEN
-from tests.support.unpie_rows import (
-    cell,
-    judged,
-    metric_of,
-    prediction,
-    reduced,
-    sample,
-    samples,
-    scored,
-    similar,
-)
+from tests.support.unpie_rows import cell, judged, metric_of, prediction, reduced, sample, samples, scored, similar
 
 GOLDEN_ROWS = GOLDEN / "unpie" / "metrics.jsonl"
 ROWS = [json.loads(line) for line in GOLDEN_ROWS.read_text().splitlines()]
@@ -69,19 +59,10 @@ def test_category_all_is_the_mean_of_both_kinds(row: dict[str, Any]) -> None:
 def _light(pun: Sample, variant: str, accepted: float) -> dict[str, Any]:
     """Return an unread judged row, cheap enough for two thousand."""
     return {
-        "sample_id": pun.sample_id,
-        "task": "reconstruction",
-        "setting": "lm",
-        "variant": variant,
-        "subset": "",
-        "category": pun.category,
-        "cluster": pun.cluster,
-        "status": "ok",
-        "answer": "A pun.",
-        "flags": [],
-        "verdict_state": "ok",
-        "accepted": accepted,
-    }
+        "sample_id": pun.sample_id, "task": "reconstruction", "setting": "lm", "variant": variant, "subset": "",
+        "category": pun.category, "cluster": pun.cluster, "status": "ok", "answer": "A pun.", "flags": [],
+        "verdict_state": "ok", "accepted": accepted,
+    }  # fmt: skip
 
 
 def test_judge_verdicts_are_counted_over_a_thousand_variants() -> None:
@@ -188,17 +169,6 @@ def test_metrics_of_constant_answers(constant: list[Metric]) -> None:
     assert metric_of(constant, "same_output_rate").value == 1.0
     assert metric_of(constant, "correct_pct", category="Homo").value == 0.0
     assert metric_of(constant, "margin").value == pytest.approx(0.0)
-
-
-def test_metric_keys_cover_the_published_ones(perfect: list[Metric]) -> None:
-    from tests.support.published_frames import published
-
-    keys = ["task", "setting", "subset", "category", "metric"]
-    frame = published("unpie")
-    frame = frame[frame["table"].isin(["Table 4", "Table 5", "Table 6"]) & (frame["model"] != "Random")]
-    ours = {tuple(getattr(m, key) for key in keys) for m in perfect}
-    names = {(*key[:4], key[4].replace("meteor_nowordnet", "meteor")) for key in ours}
-    assert {tuple(row[key] for key in keys) for row in frame.to_dict("records")} <= names
 
 
 def test_no_agreement_is_measured_without_human_labels(perfect: list[Metric]) -> None:
@@ -320,3 +290,12 @@ def test_deltas_are_of_unrounded_values() -> None:
     assert (hetero.value, hetero.n_failed) == (0.75, 1)
     assert (hetero.ci_low or 1) < 0.75  # the settings differ in their rows, and still share puns
     assert "3 rows and 4 of lm" in hetero.note
+
+
+def test_puns_and_those_that_need_context_are_counted() -> None:
+    alike = {
+        name: replace(pun, data={**pun.data, "translation": [pun.data["translation"][0]] * 2}) if index else pun
+        for index, (name, pun) in enumerate(FEW.items())
+    }
+    metrics = {m.metric: m for m in reduced(cell(alike, "grounding", "lm", lambda *_: {"output": "x"}), alike)}
+    assert (metrics["ambiguous"].value, metrics["puns"].value) == (1 / len(FEW), len(FEW))

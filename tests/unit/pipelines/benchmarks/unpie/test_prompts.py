@@ -41,14 +41,9 @@ def test_prompts_count_the_requests_of_the_full_set() -> None:
     requests = Counter({cell: 1000 * len(prompts(*cell)) for cell in CELLS})
     pictures = Counter({cell: 1000 * sum(bool(media_and_text(p)[0]) for p in prompts(*cell)) for cell in CELLS})
     assert requests == {
-        ("grounding", "lm"): 1000,
-        ("grounding", "sm"): 1000,
-        ("grounding", "vlm"): 1000,
-        ("disambiguation", "sm"): 6000,
-        ("disambiguation", "vlm"): 6000,
-        ("reconstruction", "lm"): 6000,
-        ("reconstruction", "sm"): 6000,
-        ("reconstruction", "vlm"): 6000,
+        **{("grounding", setting): 1000 for setting in ("lm", "sm", "vlm")},
+        **{("disambiguation", setting): 6000 for setting in ("sm", "vlm")},
+        **{("reconstruction", setting): 6000 for setting in ("lm", "sm", "vlm")},
     }
     assert requests.total() == 33_000
     assert +pictures == {("grounding", "vlm"): 1000, ("disambiguation", "vlm"): 6000, ("reconstruction", "vlm"): 6000}
@@ -71,23 +66,12 @@ def test_prompts_have_variants_versions_and_limits(cell: tuple[str, str]) -> Non
 
 def test_grounding_prompt_has_its_parts_in_order() -> None:
     data = pictured().data
-    for setting, context in (
-        ("lm", "rests on, and"),
-        ("sm", '"a caption of e in two lines"'),
-        ("vlm", "the picture above"),
-    ):
+    contexts = {"lm": "rests on, and", "sm": '"a caption of e in two lines"', "vlm": "the picture above"}
+    for setting, context in contexts.items():
         media, text = media_and_text(prompts("grounding", setting)[0])
         assert media == (["e"] if setting == "vlm" else [])
-        in_order(
-            text,
-            f"[sentence]: {data['sentence']}",
-            "is a pun",
-            "word or phrase",
-            context,
-            "alone",
-            "no explanation",
-            "[answer]:",
-        )
+        in_order(text, f"[sentence]: {data['sentence']}", "is a pun", "word or phrase", context)
+        in_order(text, context, "alone", "no explanation", "[answer]:")
         assert text.endswith("[answer]:")
 
 
@@ -177,11 +161,8 @@ def test_captions_are_requested_once_per_picture_without_text() -> None:
     pun = pictured()
     pun = replace(pun, media=(*pun.media, replace(pun.media[0], role="again")))
     steps = BENCHMARK.captions.steps(pun, "sm")
-    assert [[part.source[0] for part in step.turns[0].parts if isinstance(part, Media)] for step in steps] == [
-        ["e"],
-        ["0"],
-        ["1"],
-    ]
+    shown = [[part.source[0] for part in step.turns[0].parts if isinstance(part, Media)] for step in steps]
+    assert shown == [["e"], ["0"], ["1"]]
     assert all(len(step.turns[0].parts) == 1 and step.generation == Generation(max_new_tokens=50) for step in steps)
     assert all(step.choices == ("A picture.",) for step in steps)
     assert BENCHMARK.captions.steps(pun, "vlm") == ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pipelines.benchmarks.human import HumanInputs
 from pipelines.benchmarks.people import agreement_table, parsed_answers
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
@@ -57,19 +55,3 @@ def test_vague_choices_are_scored_and_paired() -> None:
     (agreement,) = agreement_table("vague", "VAGUE", {"Choices": by_person})
     people, items, same, kappa, _ = agreement.rows[0].cells
     assert (people, items, same.value, kappa.value) == (2, 2, 1.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("image_name,annotator,letter\nVCR-00000,ann,E\n", "line 2: letter is 'E', expected A, B"),
-        ("image_name,annotator,letter\nx,ann,A\nx,ann,B\n", "no item 'x'"),
-        (
-            "image_name,annotator,letter\nVCR-00000,a,A\nVCR-00000,a,B\n",
-            "line 3: a second row of 'a' for 'VCR-00000'; the first is on line 2, keep one",
-        ),
-    ],
-)
-def test_unusable_choices_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BENCHMARK.human.check("choices", text, {item.sample_id: item for item in vague_rows.items(2)})

@@ -204,19 +204,3 @@ def test_reduce_reports_accuracy_by_rating_and_data_facts() -> None:
         if metric.metric == "count_action" and metric.subset == "VCR"
     }
     assert actions == {"close": 2, "open": 2, "wash": 2}
-
-
-def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
-    from tests.support.published_frames import published
-
-    metrics = reduced(
-        items(6, 4, human=4), perfect, similarity_scores={"bertscore_f1": 0.9, "bertscore_f1_rescaled": 0.4}
-    )
-    keys = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]
-    assert len(set(keys)) == len(keys)
-    printed = published("vague")
-    columns = ["task", "setting", "subset", "category", "metric"]
-    expected = set(printed[columns].itertuples(index=False, name=None))
-    assert expected <= set(keys)
-    units = {(row["metric"], row["unit"]) for row in printed.to_dict("records")}
-    assert units <= {(metric.metric, metric.unit) for metric in metrics}

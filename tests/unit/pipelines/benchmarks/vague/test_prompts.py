@@ -14,6 +14,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row
 from pipelines.benchmarks.vague.benchmark import BENCHMARK
 from pipelines.benchmarks.vague.prompts import action, addressee
+from tests.support.sweeps import answered_row
 from tests.support.vague_source import sample
 
 TEXTS = PromptTexts(BENCHMARK.prompt_texts)
@@ -45,8 +46,8 @@ def test_prompt_has_its_parts_in_order(task: str, setting: str) -> None:
         # ordering [C, A, B, D]: the correct reading is C, FS is A, SU is B.
         pieces += ["\nReadings:\nA: The speaker wants person1 to feed", "\nB: The speaker wants person1 to feel"]
         pieces += [
-            "\nC: The speaker wants person1 to bring the window",
-            "\nD: The speaker wants person1 to bring the cur",
+            f"\n{letter}: The speaker wants person1 to bring the {what}"
+            for letter, what in (("C", "win"), ("D", "cur"))
         ]
     pieces += ["\n\n"] + (["Answer 1 (reasoning)", "Let's think step by step", "Answer 2 (intention)"] if cot else [])
     pieces += ["letter"] if task == "mcq" else [*(["15 words"] if cot else []), '"The speaker wants person1 to"']
@@ -112,11 +113,7 @@ def test_freeform_prompt_without_addressee_is_excluded(solution: str) -> None:
 
 
 def answered(output: str | None, *, task: str = "mcq", setting: str = "vlm", **more: Any) -> Any:
-    row = Row(
-        request_id="r", sample=sample(), model="m", task=task, setting=setting, variant="",
-        status="ok" if output is not None else "error", output=output, **more,
-    )  # fmt: skip
-    return BENCHMARK.reading(row)
+    return BENCHMARK.reading(answered_row(sample(), task, setting, output, **more))
 
 
 @pytest.mark.parametrize(
@@ -162,11 +159,7 @@ def test_read_answer_scores_freeform_against_the_correct_reading() -> None:
 )
 def test_bleu1_equals_the_worked_sentences(sentence: str, bleu1: float, without: float | None) -> None:
     readings = {"correct": "The speaker wants person2 to close the fridge door.", "fs": "x", "su": "y", "ne": "z"}
-    row = Row(
-        request_id="r", sample=sample(readings=readings), model="m", task="freeform", setting="lm", variant="",
-        status="ok", output=sentence,
-    )  # fmt: skip
-    values = BENCHMARK.reading(row).values
+    values = BENCHMARK.reading(answered_row(sample(readings=readings), "freeform", "lm", sentence)).values
     assert values["bleu1"] == pytest.approx(bleu1, abs=5e-5)
     assert without is None or values["bleu1_noopener"] == pytest.approx(without, abs=5e-5)
 
@@ -184,11 +177,9 @@ def test_triplet_parsers_return_addressee_and_action(text: str) -> None:
 
 
 def test_similarity_is_requested_for_freeform_answers_only() -> None:
-    def row_of(task: str, status: Any) -> Row:
-        return Row(
-            request_id="r", sample=sample(), model="m", task=task, setting="vlm-cot", variant="", status=status,
-            output="answer1: It is dark.\nanswer2: The speaker wants person1 to light the lamp.",
-        )  # fmt: skip
+    def row_of(task: str, status: str) -> Row:
+        output = "answer1: It is dark.\nanswer2: The speaker wants person1 to light the lamp."
+        return answered_row(sample(), task, "vlm-cot", output, status=status)
 
     (ask,) = BENCHMARK.similarity(row_of("freeform", "ok"))
     assert (ask.column, ask.scorer, ask.rescaled) == ("bertscore_f1", "bertscore", "bertscore_f1_rescaled")

@@ -13,8 +13,9 @@ from pipelines.benchmarks.records import MediaRef, Prompt, Row, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SETTINGS
 from pipelines.benchmarks.vflute.prompts import GENERATION, PAPER_TEMPLATES, TEXTS
-from pipelines.benchmarks.vflute.source_hub import EXEMPLARS
+from pipelines.benchmarks.vflute.source import EXEMPLARS
 from tests.support.paths import SHARED_DATA
+from tests.support.sweeps import answered_row
 from tests.support.vflute_source import TEMPLATES
 
 TEXT = PromptTexts(TEXTS)
@@ -83,14 +84,9 @@ def test_few_shot_prompt_shows_exemplars_in_order(count: int) -> None:
 
 
 def test_exemplars_begin_with_a_contradiction_of_haivmet() -> None:
-    assert EXEMPLARS[:5] == (
-        ("vismet", "contradiction"), ("irfl", "entailment"), ("muse", "contradiction"), ("memecap", "entailment"),
-        ("nycartoons", "entailment"),
-    )  # fmt: skip
-    assert EXEMPLARS[5:] == (
-        ("vismet", "entailment"), ("irfl", "contradiction"), ("muse", "entailment"), ("memecap", "contradiction"),
-        ("nycartoons", "entailment"),
-    )  # fmt: skip
+    kinds = [f"{source} {label[0]}" for source, label in EXEMPLARS]
+    assert kinds[:5] == ["vismet c", "irfl e", "muse c", "memecap e", "nycartoons e"]
+    assert kinds[5:] == ["vismet e", "irfl c", "muse e", "memecap c", "nycartoons e"]
 
 
 @pytest.mark.parametrize(("shots", "left_out"), [(0, {"5-shot", "10-shot"}), (7, {"10-shot"}), (10, set())])
@@ -161,12 +157,7 @@ def row(
     label: str = "entailment",
     **how: Any,
 ) -> Row:
-    status = "error" if output is None else "ok"
-    return Row(
-        request_id="r", sample=sample(label=label), model="m", task="entailment", setting=setting, variant="",
-        status=status, output=output, given=similarity_scores or {},
-        **how,
-    )  # fmt: skip
+    return answered_row(sample(label=label), "entailment", setting, output, given=similarity_scores or {}, **how)
 
 
 def test_read_answer_gives_labels_and_scores() -> None:
@@ -213,11 +204,9 @@ def test_similarity_compares_an_equal_explanation_once() -> None:
 def test_columns_of_an_answers_file_hold_for_both_parsers() -> None:
     text = "The sky is grey. Therefore, yes. LABEL: entailment"
     scores = {"bertscore_f1": 0.8, "bleurt": 0.5}
-    assert [ask.column for ask in BENCHMARK.similarity(row(text, similarity_scores=scores))] == [
-        "bertscore_f1",
-        "bleurt",
-    ]
-    assert BENCHMARK.reading(row(text, similarity_scores=scores)).values["es_robust"] == 0.65
+    scored_row = row(text, similarity_scores=scores)
+    assert [ask.column for ask in BENCHMARK.similarity(scored_row)] == ["bertscore_f1", "bleurt"]
+    assert BENCHMARK.reading(scored_row).values["es_robust"] == 0.65
 
 
 def test_similarity_scores_the_robust_explanation_separately() -> None:

@@ -71,25 +71,6 @@ def test_metrics_have_no_gap_without_explanation_scores() -> None:
     assert metrics["gap_to_ann"].note == "no row in common"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("id,annotator\nx,y\n", "no column label"),
-        ("id,annotator,label\nrow 0,ann,yes\n", "line 2: label is 'yes'"),
-        ("id,annotator,label\nrow 0,,entailment\n", "line 2: annotator must have a value"),
-        ("id,annotator,label\nrow 0,a,entailment\nrow 0,a,entailment\n", "line 3: a second row of 'a' for 'row 0'"),
-    ],
-)
-def test_labels_that_cannot_be_used_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        BENCHMARK.human.predictions("labels", text)
-
-
-def test_check_refuses_labels_of_unknown_rows() -> None:
-    with pytest.raises(ValueError, match="the data has no row 'row 9'"):
-        BENCHMARK.human.check("labels", "id,annotator,label\nrow 9,ann,entailment\n", samples(ROWS))
-
-
 # ------------------------------------------------------------------------------------------------------ judgements
 
 
@@ -135,22 +116,6 @@ def test_study_counts_agreed_preferences_and_splits_errors() -> None:
     assert s.errors == {"hallucination": 0, "unsound": 0, "incomplete": 0, "verbosity": 1.0}
     assert t.errors == {"hallucination": 0.5, "unsound": 0.5, "incomplete": 0, "verbosity": 0}
     assert study.pr is None
-
-
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (["i,s,a,2,,0"], "line 2: adequate is '2'"),
-        (["i,s,a,1,,yes"], "line 2: preferred is 'yes'"),
-        (["i,s,a,0,,0"], "line 2: error_type is ''"),
-        (["i,s,a,1,,0"], "1 annotators, expected two"),
-        (["i,s,a,1,,0", "i,s,a,1,,0"], "line 3: a second row of 'a' for 'i/s'"),
-        (["i,s,a,1,,1", "i,s,b,1,,0", "i,t,a,1,,1", "i,t,b,1,,0"], "'a' prefers 's' and 't'"),
-    ],
-)
-def test_parse_study_refuses_bad_files(rows: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        parse_study(judgements(*rows))
 
 
 def test_study_has_tables_and_figures() -> None:

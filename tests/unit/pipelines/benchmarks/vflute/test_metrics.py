@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Metric
-from pipelines.benchmarks.vflute.facts import SETTINGS, SUBSETS
+from pipelines.benchmarks.vflute.facts import SUBSETS
 from pipelines.benchmarks.vflute.metrics import ONE_CLASS, reduce_scores
 from pipelines.metrics.f1 import all_entailment_f1, chance_f1, koehn_p
 from tests.support.f1_oracle import drawn_macro_f1, f1_at_k, macro_f1
 from tests.support.interval_oracle import jackknife_ends, share_ends
-from tests.support.published_frames import published
+from tests.support.sweeps import metric_named
 from tests.support.vflute_rows import CATEGORY, Scored, frame, samples, whole_split
 
 WORKED = [
@@ -32,12 +31,7 @@ def metric_of(
     metrics: Sequence[Metric], metric: str, subset: str = "", category: str | None = None, setting: str = "zero-shot"
 ) -> Metric:
     category = CATEGORY.get(subset, "") if category is None else category
-    [match] = [
-        row
-        for row in metrics
-        if (row.metric, row.subset, row.category, row.setting) == (metric, subset, category, setting)
-    ]
-    return match
+    return metric_named(metrics, metric, subset=subset, category=category, setting=setting)
 
 
 def value(metrics: Sequence[Metric], metric: str, subset: str = "", setting: str = "zero-shot") -> float:
@@ -119,20 +113,6 @@ def test_metrics_cover_each_subset_and_phenomenon() -> None:
         ("NYCartoons", "Humor"): 100, ("", "Metaphor/Simile"): 221, ("", "Idiom"): 100, ("", "Sarcasm"): 106,
         ("", "Humor"): 296,
     }  # fmt: skip
-
-
-def test_metrics_are_unique_and_join_with_the_published_rows() -> None:
-    rows = [replace(row, setting=name) for name in SETTINGS for row in whole_split(label=lambda gold, _: gold)]
-    metrics = reduced(rows)
-    ours = {(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics}
-    printed = published("vflute")
-    printed = printed[printed["setting"].ne("") & ~printed["metric"].isin(["adequacy", "preference"])]
-    our_settings = benchmark("vflute").publication.settings
-    printed = printed.assign(setting=[our_settings.get(name, name) for name in printed["setting"]])
-    keys = printed[["task", "setting", "subset", "category", "metric"]].itertuples(index=False, name=None)
-    assert {tuple(key) for key in keys} <= ours
-    names = [(metric.task, metric.setting, metric.subset, metric.category, metric.metric) for metric in metrics]
-    assert len(names) == len(set(names))
 
 
 # ------------------------------------------------------------------------------------- failed, excluded, never run

@@ -11,7 +11,7 @@ from sklearn.metrics import f1_score
 
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.benchmarks.vflute.facts import subset_of
-from pipelines.benchmarks.vflute.source_hub import TextRow, validate_row
+from pipelines.benchmarks.vflute.source import TextRow, validate_row
 from tests.support.paths import SHARED_DATA
 from tests.support.requests import PlannedRequest
 from tests.support.sweeps import metric_named as metric_of

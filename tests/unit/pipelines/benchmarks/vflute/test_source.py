@@ -16,22 +16,14 @@ from pipelines.benchmarks.records import MediaFile, RawSample, Rejection, Sample
 from pipelines.benchmarks.vflute.benchmark import BENCHMARK
 from pipelines.benchmarks.vflute.facts import SUBSETS, subset_of
 from pipelines.benchmarks.vflute.prompts import TEXTS, build_prompt
-from pipelines.benchmarks.vflute.source_hub import EXEMPLARS, digest_of
+from pipelines.benchmarks.vflute.source import EXEMPLARS, digest_of
 from pipelines.errors import SourceError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.storage.store import Store
 from tests.support.paths import SHARED_DATA
-from tests.support.vflute_source import (
-    TEMPLATES,
-    picture,
-    rows,
-    write_csv,
-    write_json,
-    write_parquet,
-    write_pictures,
-)
+from tests.support.vflute_source import TEMPLATES, picture, rows, write_csv, write_json, write_parquet, write_pictures
 
 REAL = SHARED_DATA / "vflute" / "vflute-v2-test-first400.csv"
 
