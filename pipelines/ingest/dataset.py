@@ -169,12 +169,12 @@ class SampleReader:
         for group in sorted({int(group) for start, end in bounds for group in self._group_of[start:end]}):
             path, number = self._groups[group]
             numbers_by_shard.setdefault(path, []).append(number)
-        return {
-            row["sample_id"]: _from_row(row)
-            for path, numbers in numbers_by_shard.items()
-            for row in self._dataset.open_shard(path).read_row_groups(numbers, use_threads=False).to_pylist()
-            if row["sample_id"] in sample_ids
-        }
+        samples = {}
+        for path, numbers in numbers_by_shard.items():
+            table = self._dataset.open_shard(path).read_row_groups(numbers, use_threads=False)
+            rows = [row for row, name in enumerate(table["sample_id"].to_pylist()) if name in sample_ids]
+            samples |= {row["sample_id"]: _from_row(row) for row in table.take(rows).to_pylist()}
+        return samples
 
 
 def _hashes(sample_ids: Collection[str]) -> np.ndarray:
