@@ -169,7 +169,7 @@ class SampleReader:
         for group in sorted({int(group) for start, end in bounds for group in self._group_of[start:end]}):
             path, number = self._groups[group]
             numbers_by_shard.setdefault(path, []).append(number)
-        samples = {}
+        samples: dict[str, Sample] = {}
         for path, numbers in numbers_by_shard.items():
             table = self._dataset.open_shard(path).read_row_groups(numbers, use_threads=False)
             rows = [row for row, name in enumerate(table["sample_id"].to_pylist()) if name in sample_ids]

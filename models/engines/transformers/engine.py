@@ -32,6 +32,7 @@ from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_GPU_PICTURES = 16  # in one pass: alone a picture leaves most of a GPU idle
 _POOLED_BATCHES = 4  # batches of prefilled prompts from which one batch is kept full while answers end
 
 
@@ -61,7 +62,9 @@ class TransformersEngine:
         self.max_model_len = spec.limits.max_model_len or self._checkpoint.max_len  # tokens of prompt and answer
         self._model_name = spec.model
         self._ranks = join_ranks()
-        self._pictures = 1 if self._ranks else spec.pictures_per_prefill  # an error of one rank would end the group
+        default = _GPU_PICTURES if self._checkpoint.device.type == "cuda" else 1
+        # An error of one rank would end the group.
+        self._pictures = 1 if self._ranks else spec.pictures_per_prefill or default
         self._distinct_tokens: dict[str, int] = {}
         self.warnings = warn_of_emulation(self._checkpoint)
 
