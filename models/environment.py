@@ -129,7 +129,7 @@ def set_variables(values: Mapping[str, str]) -> None:
 
 
 def let_waiting_threads_sleep() -> None:
-    """Let OpenMP's waiting threads sleep, unless the user chose: on busy cores those that spin cost ten times the work."""
+    """Let OpenMP's waiting threads sleep, unless the user chose: on busy cores spinning costs ten times the work."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

@@ -62,9 +62,8 @@ class TransformersEngine:
         self.max_model_len = spec.limits.max_model_len or self._checkpoint.max_len  # tokens of prompt and answer
         self._model_name = spec.model
         self._ranks = join_ranks()
-        default = _GPU_PICTURES if self._checkpoint.device.type == "cuda" else 1
         # An error of one rank would end the group.
-        self._pictures = 1 if self._ranks else spec.pictures_per_prefill or default
+        self._pictures = 1 if self._ranks else pictures_per_pass(spec, self._checkpoint.device)
         self._distinct_tokens: dict[str, int] = {}
         self.warnings = warn_of_emulation(self._checkpoint)
 
@@ -336,6 +335,11 @@ class TransformersEngine:
                 self._memory.shrink(rows)
             error.max_rows = self._memory.learnt_rows
             raise
+
+
+def pictures_per_pass(spec: ModelSpec, device: torch.device) -> int:
+    """Return how many pictures are prefilled in one pass: what the entry sets, else by device."""
+    return spec.pictures_per_prefill or (_GPU_PICTURES if device.type == "cuda" else 1)
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
