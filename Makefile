@@ -101,12 +101,11 @@ format: $(STAMP)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-# About an hour on two idle cores; a single part: `.venv/bin/python -m tests.bench.NAME --help`.
+# Under an hour on two idle cores; a single part: `.venv/bin/python -m tests.bench.NAME --help`.
 bench: $(STAMP)
-	@$(BIN)/python -m tests.bench.decode
 	@$(BIN)/python -m tests.bench.group
 	@$(BIN)/python -m tests.bench.pipeline
-	@$(BIN)/python -m tests.bench.busy
+	@$(BIN)/python -m tests.bench.stream
 	@$(BIN)/python -m tests.bench.view
 
 # Under five minutes; fails where a stage is 1.3 times slower than the last record in docs/benchmarks.json.

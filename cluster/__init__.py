@@ -13,17 +13,16 @@ if TYPE_CHECKING:
     from cluster.job_client import JobClient as JobClient
     from cluster.job_client import JobRequest as JobRequest
     from cluster.job_client import JobResult as JobResult
+    from cluster.scheduling.gpu_scheduler import Fleet as Fleet
     from cluster.scheduling.gpu_scheduler import GpuScheduler as GpuScheduler
+    from cluster.scheduling.gpu_scheduler import ModelWorkload as ModelWorkload
     from cluster.scheduling.gpu_scheduler import choose_schedule as choose_schedule
-    from cluster.scheduling.workload import Fleet as Fleet
-    from cluster.scheduling.workload import ModelWorkload as ModelWorkload
 
 _MODULES: Final = {
     "cluster.connection": "ClusterInfo connect",
     "cluster.errors": "ClusterError",
     "cluster.job_client": "JobClient JobRequest JobResult",
-    "cluster.scheduling.gpu_scheduler": "GpuScheduler choose_schedule",
-    "cluster.scheduling.workload": "Fleet ModelWorkload",
+    "cluster.scheduling.gpu_scheduler": "Fleet GpuScheduler ModelWorkload choose_schedule",
 }
 """Module -> public names; a module is imported when one of its names is first used, which keeps imports light."""
 __all__ = tuple(sorted(" ".join(_MODULES.values()).split()))

@@ -27,6 +27,7 @@ OptionalParameter: TypeAlias = Literal["temperature", "seed", "top_p", "logprobs
 _REQUEST_FIELDS = frozenset(
     ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "seed", "stream", "n")
 )
+_MOST_CONCURRENCY = 256
 _SECRET = re.compile(r"key|token|secret|passw|auth|signature|^(sig|code|pwd)$", re.IGNORECASE)  # fields of addresses
 _PromptCache: TypeAlias = Annotated[
     Literal["auto", "off"], BeforeValidator(lambda word: "off" if word is False else word)
@@ -207,7 +208,10 @@ class EndpointSettings(StrictModel):
     """Parent of `/chat/completions`; stored without a trailing slash."""
     api_key_env: str | None = None  # name of the variable that holds the key; the key is never written anywhere
     requests_per_minute: PositiveFloat | None = None  # evenly spaced, retries included; replicas do not coordinate
-    concurrency: PositiveInt = 16  # calls in flight at an endpoint
+    concurrency: PositiveInt = 16  # calls in flight at an endpoint; where it is not given, the number at the start
+    max_concurrency: PositiveInt | None = None
+    """Calls in flight up to which an endpoint is tried, as long as more of them bring more answers. Without it 256, or
+    `concurrency` where that is given."""
     timeout_s: PositiveFloat = 120.0  # seconds for one attempt at an endpoint, from first byte sent to last one read
     retries: int = Field(default=5, ge=0)  # at an endpoint: 408, 409, 429, 5xx, timeouts, broken connections
     omit_parameters: Annotated[tuple[OptionalParameter, ...], Identity("decoding")] = ()
@@ -271,6 +275,12 @@ class EndpointSettings(StrictModel):
         if path := secret_field(value):
             raise ValueError(f"extra_body must not hold a key ({path[:80]}): name a variable in api_key_env")
         return value
+
+    @property
+    def most_concurrency(self) -> int:
+        """The most calls in flight."""
+        given = self.concurrency if "concurrency" in self.model_fields_set else _MOST_CONCURRENCY
+        return max(self.concurrency, self.max_concurrency or given)
 
     @property
     def connect_timeout_s(self) -> float:

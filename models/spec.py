@@ -36,6 +36,7 @@ class ModelSpec(CatalogFacts, LocalSettings, EndpointSettings):
     batch_builder: ClassVar[str] = ""  # `module:class` of its provider's batch endpoint; '' where there is none
     is_random: ClassVar[bool] = False  # answers are guesses: the chance baseline
     needs_no_isolation: ClassVar[bool] = False  # it can neither end nor stall its process: on one machine, the driver
+    is_streamed: ClassVar[bool] = False  # its engine answers several units at once: see `wanted_calls`
     body_fields: ClassVar[frozenset[str]] = frozenset()  # fields of a request that the engine sets, beside OpenAI's
     package: ClassVar[str] = ""  # an optional package, without which the engine does not run
     builder: ClassVar[str] = ""  # `module:function` that makes the engine of an entry
@@ -176,7 +177,7 @@ class VLLMEntry(ModelSpec):
     """An entry that vLLM runs."""
 
     engine: Literal["vllm"]
-    runs_locally = True
+    runs_locally = is_streamed = True
     package = "vllm"
     builder = "models.engines.vllm.engine:VLLMEngine"
 
@@ -185,7 +186,7 @@ class OpenAIEntry(ModelSpec):
     """An entry behind an OpenAI-compatible endpoint."""
 
     engine: Literal["openai"]
-    is_endpoint = needs_no_isolation = True
+    is_endpoint = needs_no_isolation = is_streamed = True
     builder = "models.engines.openai.engine:OpenAIEngine"
     batch_builder = "models.engines.openai.batch_api:OpenAIBatchApi"
 
@@ -195,7 +196,7 @@ class AnthropicEntry(ModelSpec):
 
     engine: Literal["anthropic"]
     base_url: str | None = "https://api.anthropic.com"
-    is_endpoint = needs_no_isolation = True
+    is_endpoint = needs_no_isolation = is_streamed = True
     body_fields = frozenset({"system", "thinking", "output_config"})
     builder = "models.engines.anthropic.engine:AnthropicEngine"
     batch_builder = "models.engines.anthropic.batch_api:AnthropicBatchApi"
@@ -206,7 +207,7 @@ class GeminiEntry(ModelSpec):
 
     engine: Literal["gemini"]
     base_url: str | None = "https://generativelanguage.googleapis.com/v1beta"
-    is_endpoint = needs_no_isolation = True
+    is_endpoint = needs_no_isolation = is_streamed = True
     body_fields = frozenset({"contents", "systemInstruction", "generationConfig"})
     builder = "models.engines.gemini.engine:GeminiEngine"
     batch_builder = "models.engines.gemini.batch_api:GeminiBatchApi"

@@ -8,19 +8,195 @@ estimated to end first is taken. If models that take all GPUs in turn are estima
 instead: on few GPUs, fixed shares leave more idle time than loading costs.
 """
 
+import hashlib
 import heapq
 import logging
 import math
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
 
-from cluster.errors import PostponedError
-from cluster.scheduling.workload import ModelWorkload
+from cluster.errors import ClusterError, PostponedError
 from cluster.threads import run_in_thread
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelWorkload:
+    """The work of one model."""
+
+    name: str
+    gpus: int  # GPUs of a replica, all on one node
+    load_s: float  # seconds until a new replica answers
+    units: tuple[float, ...]  # seconds of each unit on one replica
+    max_replicas: int = 1_000_000
+    seconds: float = field(init=False)  # of all units on one replica
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", math.fsum(self.units))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The nodes of a simulated cluster."""
+
+    gpus: int
+    gpus_per_node: int = 8
+    gpu_hour_usd: float = 2.5
+    node_start_s: float = 180.0  # from the request for a node to Ray on it; 0 if nodes are running already
+    losses_per_hour: float = 0.0  # losses per node-hour: preempted spot machines
+    seed: int = 42
+    gpus_by_node: tuple[int, ...] = ()  # GPUs of each node where nodes differ, `gpus` in total
+
+    @property
+    def nodes(self) -> list[int]:
+        """GPUs of each node."""
+        if self.gpus_by_node:
+            return list(self.gpus_by_node)
+        whole, rest = divmod(self.gpus, self.gpus_per_node)
+        return [self.gpus_per_node] * whole + ([rest] if rest else [])
+
+    def life_s(self, node: int, generation: int) -> float:
+        """Return the seconds until a node is lost: exponential, a pure function of seed, node and generation."""
+        if not self.losses_per_hour:
+            return math.inf
+        digest = hashlib.sha256(f"{self.seed}/{node}/{generation}".encode()).digest()
+        share = (int.from_bytes(digest[:8]) + 1) / 2**64
+        return -math.log(share) / self.losses_per_hour * 3600
+
+
+@dataclass(slots=True)
+class SimulationResult:
+    """The outcome of a simulated schedule."""
+
+    makespan_s: float = 0.0
+    busy_gpu_s: float = 0.0  # GPUs x seconds spent on committed units
+    paid_gpu_s: float = 0.0  # GPUs x seconds that nodes were paid for, from their first use to their last
+    loads: dict[str, int] = field(default_factory=dict)
+    lost_nodes: int = 0
+    redone_s: float = 0.0  # replica seconds of units that were lost with their node and repeated
+    ends: dict[str, float] = field(default_factory=dict)  # model -> time when its last unit was committed
+    starts: dict[str, float] = field(default_factory=dict)
+    """Model -> time when its nodes were requested and its replicas began to load."""
+    price_usd: float = 0.0
+
+    def utilisation(self) -> float:
+        """Return the share of the paid GPU time that computed."""
+        return self.busy_gpu_s / self.paid_gpu_s if self.paid_gpu_s else 0.0
+
+
+def lower_bound(workloads: Sequence[ModelWorkload], fleet: Fleet) -> float:
+    """Return the seconds that any schedule of these units takes at least, without losses.
+
+    The largest of: for each model, a load and its longest unit; for each model, a load and its units over as many
+    replicas as fit; and the shortest time in which all computing and all loads fit on all GPUs, where a model that has
+    to end in that time needs so many replicas, each of which loads.
+    """
+    works = [work for work in workloads if work.units]
+    longest = max((w.load_s + max(w.units) for w in works), default=0.0)
+    single = max((w.load_s + w.seconds / _fitting(w, fleet) for w in works), default=0.0)
+    return fleet.node_start_s + _even_s(works, fleet.gpus, max(longest, single))
+
+
+def _even_s(works: Sequence[ModelWorkload], gpus: int, min_seconds: float) -> float:
+    """Return the shortest time, at least `min_seconds`, in which the models and their loads fill `gpus` GPUs."""
+
+    def fits(seconds: float) -> bool:
+        return seconds * gpus >= math.fsum(w.gpus * (w.seconds + w.load_s * _min_replicas(w, seconds)) for w in works)
+
+    in_turn = math.fsum(w.gpus * (w.seconds + w.load_s) for w in works)
+    low, high = min_seconds, max(min_seconds, in_turn)
+    while high - low > high * 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return low
+
+
+def _min_replicas(work: ModelWorkload, seconds: float) -> int:
+    """Return the number of replicas with which a model ends within `seconds`, which exceed its loading time."""
+    return max(1, math.ceil(work.seconds / (seconds - work.load_s) - 1e-9)) if seconds > work.load_s else 1
+
+
+def _fitting(work: ModelWorkload, fleet: Fleet) -> int:
+    fits = sum(gpus // work.gpus for gpus in fleet.nodes)
+    if not fits:
+        raise ClusterError(f"{work.name} needs {work.gpus} GPUs of one node, and no node has them")
+    return min(fits, work.max_replicas, len(work.units) or 1)
+
+
+Device: TypeAlias = tuple[str, str]  # a node's id, and the id of a GPU there
+
+MAX_FAILURES = 2  # failures of one GPU, without a request that explains them, after which it is avoided
+MAX_HOLDERS = 4
+"""Actors started for the GPUs of a node: Ray may place one on a GPU that works, which it keeps until another fits."""
+
+
+class FailedDevices:
+    """Failures of GPUs by the unit that was being answered, and the actors that hold those which failed too often."""
+
+    def __init__(
+        self,
+        start_holder: Callable[[str, int, str], Any] | None = None,
+        stop_holder: Callable[[Any], None] = lambda _: None,
+        count_gpus: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`start_holder` gets a node, a number of GPUs and the holder's name; without it nothing is avoided."""
+        self._start_holder, self._stop_holder, self._count_gpus = start_holder, stop_holder, count_gpus
+        self._failures: dict[Device, list[str]] = {}
+        self._holders: dict[str, Any] = {}
+        self._reserved: dict[str, tuple[Device, ...]] = {}
+        self._holders_started: Counter[str] = Counter()
+
+    def record_device_failure(self, node: str, gpus: Sequence[str], unit: str) -> None:
+        """Record that a replica's GPUs failed; all of them count, for none says that it was the one."""
+        for gpu in gpus:
+            self._failures.setdefault((node, gpu), []).append(unit)
+        self.avoid(node, gpus)
+
+    def avoid(self, node: str, gpus: Sequence[str]) -> bool:
+        """Return whether a replica on these GPUs is to leave them, with a holder started that takes them then.
+
+        False where one of them has not failed twice, where a replica would find no other GPUs, and where Ray has put
+        too many holders elsewhere.
+        """
+        if self._start_holder is None or not any(self._is_bad((node, gpu)) for gpu in gpus):
+            return False
+        others = self._count_gpus() - sum(self._is_bad(device) for device in self._failures)
+        if others < len(gpus) or self._holders_started[node] >= MAX_HOLDERS:
+            return False
+        self._holders_started[node] += 1
+        name = f"{node}/{self._holders_started[node]}"
+        log.warning("GPU %s of node %s failed %d times and is avoided", ",".join(gpus), node, MAX_FAILURES)
+        self._holders[name] = self._start_holder(node, len(gpus), name)
+        return True
+
+    def record_reserved(self, name: str, node: str, gpus: Sequence[str]) -> None:
+        """Record which GPUs a holder got; when they are the failed ones, those that got others end."""
+        self._reserved[name] = tuple((node, gpu) for gpu in gpus)
+        if any(map(self._is_bad, self._reserved[name])):
+            self._holders_started[node] = 0
+            self.release_idle()
+
+    def release_idle(self) -> None:
+        """End the holders of GPUs that are not, or no longer, to be avoided."""
+        for name, devices in list(self._reserved.items()):
+            if not any(map(self._is_bad, devices)):
+                del self._reserved[name]
+                self._stop_holder(self._holders.pop(name))
+
+    def excuse(self, unit: str) -> None:
+        """Forget failures at a unit: one of its requests is their cause."""
+        for failures in self._failures.values():
+            failures[:] = [failed for failed in failures if failed != unit]
+        self.release_idle()
+
+    def _is_bad(self, device: Device) -> bool:
+        return len(self._failures.get(device, ())) >= MAX_FAILURES
+
 
 TARGETS = tuple(1.02**step for step in range(-60, 51))
 """Targets that are tried, in multiples of the sweep's duration if all GPUs were always busy: 0.3 to 2.7."""

@@ -10,8 +10,7 @@ import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from cluster.scheduling.gpu_scheduler import GpuScheduler
-from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult
+from cluster.scheduling.gpu_scheduler import Fleet, GpuScheduler, ModelWorkload, SimulationResult
 
 
 @dataclass(slots=True, eq=False)

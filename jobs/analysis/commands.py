@@ -20,9 +20,8 @@ def gate(
 ) -> int:
     """Decide by a policy whether a model may be released: exit code 0 for GO, 1 for NO-GO, 4 for INCONCLUSIVE."""
     from jobs.shared.render import show_gate
-    from pipelines.decisions.gate import EXIT_CODES
+    from pipelines.decisions.gate import EXIT_CODES, read_policy
     from pipelines.decisions.gate import gate as decide
-    from pipelines.decisions.policy import read_policy
     from pipelines.storage.store import Store
 
     result = decide(Store(out), read_policy(policy), Store(baseline) if baseline else None)
@@ -111,7 +110,7 @@ def stress(options: StressOptions) -> int:
     Accepts the options of `run`. What is done is not asked again, nor is a prompt that a condition leaves as it is. Run
     the same command again to do what is missing.
     """
-    from jobs.analysis.stress.lines import stress_result
+    from jobs.analysis.stress.section import stress_result
     from jobs.cli.run import run_stages
 
     if not options.stress:

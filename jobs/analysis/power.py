@@ -8,8 +8,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from jobs.shared.output import print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, table
 from models.errors import suggest
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import RIGHT, is_person
@@ -20,8 +19,7 @@ from pipelines.metrics.paired import least_clusters
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.report.compare import SIGNIFICANCE, Difference, compare_models
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import load_metrics
+from pipelines.report.metrics_file import Measured, load_metrics
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store
 

@@ -21,16 +21,14 @@ from pipelines.errors import DatasetError, DecodeError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import DRAW_RECORD
 from pipelines.media.decoder import Decoder
-from pipelines.plan.completed import ids_of_other_prompt_sets
+from pipelines.plan.planner import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.rendering.contact_sheet import contact_sheet
-from pipelines.rendering.environment import environment, page_head
-from pipelines.rendering.escaping import csv_cell
-from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.rendering.environment import csv_cell, environment, page_head
+from pipelines.score.text_scorers import ScoringContext, rows_of
 from pipelines.storage.parts import iter_parts, part_folder, read_part
-from pipelines.storage.published_files import publish_files
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, publish_files
 
 log = logging.getLogger(__name__)
 

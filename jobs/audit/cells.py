@@ -1,15 +1,120 @@
-"""Printed numbers with the range that their rounding leaves, looked up by what they measure."""
+"""Printed numbers with the range that their rounding leaves, looked up by what they measure; rules of a paper."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from typing import Any, TypeAlias
 
-from jobs.audit.rules import Where
 from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue
+
+Where: TypeAlias = Mapping[str, str]  # dimension, or `table` -> its value: the numbers that a rule is about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A whole is the mean of its parts."""
+
+    metrics: tuple[str, ...]
+    dimension: str
+    whole: str
+    parts: tuple[str, ...] = ()  # empty: all others of the table
+    weights: tuple[int, ...] = ()  # one per part, such as numbers of items; empty: equal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sum:
+    """Parts add up to a printed whole, or to a number; fractions that exclude each other to 1."""
+
+    dimension: str
+    parts: tuple[str, ...]
+    whole: str | int
+    metrics: tuple[str, ...] = ()  # where the dimension is not the metric
+    where: Where = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change is the value in a setting minus that in its baseline, of another metric."""
+
+    metric: str
+    of: str
+    baselines: Mapping[str, str]  # setting -> setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A percentage is a printed count divided by the number of items."""
+
+    metric: str
+    count: str
+    items: Mapping[str, int]  # by subset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtMost:
+    """One measure cannot exceed another with the same key."""
+
+    lower: str
+    upper: str
+    upper_task: str = ""  # where it is another
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granularity:
+    """A percentage of n items is a multiple of 1/n."""
+
+    metrics: tuple[str, ...]
+    n: int
+    where: Where
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Of two models, the one that wins more often has the higher score."""
+
+    wins: str
+    score: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unbounded:
+    """Measures that are no fractions and no coefficients: they have no upper end."""
+
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherItems:
+    """Tables on items of their own: their numbers are not those of other tables."""
+
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactSum:
+    """Figures about the data add up."""
+
+    whole: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactModels:
+    """A table has as many models as the text says."""
+
+    fact: str
+    table: str
+    excluded_rows: tuple[str, ...] = ()  # rows that are no models
+
+
+Rule: TypeAlias = (
+    Mean | Sum | Change | Share | AtMost | Granularity | Order | Unbounded | OtherItems | FactSum | FactModels
+)
+
 
 DIMENSIONS = ("model", "task", "setting", "subset", "category", "metric")
 
@@ -148,3 +253,42 @@ class PrintedValues:
             row = number.row
             lines.setdefault((row.table, row.model, row.task, row.setting, row.subset), []).append(number)
         return lines.items()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A printed number, or a line of them, that contradicts others."""
+
+    paper: str
+    table: str
+    rule: str
+    model: str = ""
+    task: str = ""
+    setting: str = ""
+    subset: str = ""
+    category: str = ""
+    metric: str = ""
+    printed: str
+    expected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The printed numbers of a paper, its figures about the data, and what they must obey."""
+
+    name: str
+    numbers: PrintedValues
+    facts: Mapping[str, str]
+    rules: tuple[Rule, ...]
+
+    def finding(self, number: PrintedValue, rule: str, expected: str, **changes: str) -> Finding:
+        """Return a finding about a number."""
+        names = ("table", "model", "task", "setting", "subset", "category", "metric")
+        texts = {name: getattr(number.row, name) for name in names}
+        return Finding(
+            **{"paper": self.name, "rule": rule, "printed": number.text, "expected": expected, **texts, **changes}
+        )
+
+    def select(self, kind: type[Any]) -> Iterator[Any]:
+        """Yield the rules of one kind."""
+        yield from (rule for rule in self.rules if isinstance(rule, kind))

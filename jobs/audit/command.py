@@ -6,8 +6,7 @@ from typing import Annotated
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json
-from jobs.shared.output import print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, table
 from pipelines.flags import Argument
 
 
@@ -18,7 +17,7 @@ def audit(
 ) -> None:
     """Check the papers' printed numbers against each other; needs no run, data, model or network."""
     from jobs.audit.cells import DIMENSIONS
-    from jobs.audit.papers import audit as audited
+    from jobs.audit.checks import audit as audited
 
     findings, numbers = audited([paper] if paper else [])
     place = attrgetter(*DIMENSIONS)

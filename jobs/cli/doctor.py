@@ -7,8 +7,7 @@ from typing import Annotated
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Address, Json, ModelsFiles, Verbose, names, refuse
-from jobs.shared.output import print_result, results_only_on_stdout
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, results_only_on_stdout, table
 from pipelines.flags import Flag
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json, ModelsFiles, refuse
-from jobs.shared.output import print_json, print_line, print_result, terminal_width
-from jobs.shared.tables import table
+from jobs.shared.output import print_json, print_line, print_result, table, terminal_width
 from models.errors import suggest
 from pipelines.errors import UsageError
 from pipelines.flags import Argument, Flag
@@ -46,7 +45,7 @@ def list_(
 
 
 def _print_models(headers: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool) -> None:
-    from jobs.dry_run.gpu_memory import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
+    from jobs.dry_run.helper_models import DEFAULT_MODEL_HEADS, MAIN_MODEL_HEADS
     from jobs.shared.model_checks import by_reason
 
     count = len(headers) - 1 if wide else DEFAULT_MODEL_HEADS
@@ -80,7 +79,7 @@ def _benchmark_list(what: str) -> tuple[tuple[str, ...], list[list[str]]]:
 
 
 def _model_list(models_files: Sequence[Path]) -> tuple[tuple[str, ...], list[list[str]]]:
-    from jobs.dry_run.gpu_memory import MODEL_HEADS, model_rows
+    from jobs.dry_run.helper_models import MODEL_HEADS, model_rows
     from models.catalog_loader import load_models
 
     return MODEL_HEADS, model_rows(dict(sorted(load_models(list(models_files)).items())))

@@ -78,12 +78,12 @@ def score(options: ScoreOptions) -> int:
         refuse({"from": options.tool}, "names the harness that wrote --predictions, which is missing")
         return run_stages(options, "score")
     from jobs.shared.spec_builder import external_spec
-    from pipelines.sweep.external import score_external
+    from pipelines.sweep.run import score_external
 
     with _checking(as_json=options.json) as progress:
         spec, path = external_spec(options), options.predictions
         if options.dry_run:
-            from jobs.dry_run.command import show_file
+            from jobs.dry_run.plan_table import show_file
 
             show_file(spec, path, tool=options.tool, as_json=options.json)
             return 0
@@ -159,7 +159,7 @@ def run_stages(options: RunOptions, *names: str, further: Further | None = None)
 
 
 def _show_stages(spec: RunSpec, stages: Sequence[Stage], *, as_json: bool) -> int:
-    from jobs.dry_run.command import show_stages
+    from jobs.dry_run.plan_table import show_stages
     from pipelines.plan.run_spec import Stage
     from pipelines.sweep.record import warn_of_unjudged_metrics
 
@@ -180,7 +180,7 @@ def print_result(result: SweepResult, spec: RunSpec, *, as_json: bool, further: 
     """Print the result of a sweep and return the exit code."""
     from jobs.shared.render import failure_lines, headline, summary
     from pipelines.storage.store import Store
-    from pipelines.sweep.failure_reasons import failure_reasons
+    from pipelines.sweep.status import failure_reasons
 
     out = Store(spec.out)
     more, lines = further(out) if further else ({}, ())

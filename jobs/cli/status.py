@@ -6,8 +6,7 @@ from typing import Annotated, Final
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json, Out
-from jobs.shared.output import clear_screen, print_json, print_line
-from jobs.shared.tables import table
+from jobs.shared.output import clear_screen, print_json, print_line, table
 from pipelines.flags import Flag
 from pipelines.progress import span
 

@@ -7,10 +7,10 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 from jobs.demo.checkpoint import TRAINED_MODEL
-from jobs.demo.samples import BENCHMARKS, write_sample
 from models.entry_fields import GenerationSpec, Limits
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
@@ -19,9 +19,26 @@ from pipelines.ingest.ingest import ingest_benchmark
 from pipelines.ingest.source_folder import Folder
 from pipelines.plan.run_spec import RunSpec
 from pipelines.progress import ProgressListener
+from pipelines.registry import extension
 from pipelines.storage.store import Store
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.run import run_sweep
+
+BENCHMARKS = ("vague", "vflute", "maia", "mate", "unpie")
+_SCENES = 24
+_OBJECTS = (3, 6)
+_SEED = 42
+
+
+def write_sample(benchmark: str, folder: Path) -> Path:
+    """Return the folder of a benchmark's sample data: installed, or for MATE scenes generated anew into `folder`."""
+    if benchmark != "mate":
+        return Path(str(files("jobs.demo") / "data" / benchmark))
+    source = folder / benchmark
+    source.mkdir(parents=True, exist_ok=True)
+    extension("generate_scenes")(source, _OBJECTS, _SCENES, _SEED)
+    return source
+
 
 MODEL = "tiny-qwen2.5-vl"
 BASELINE = "random"

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, Final
 
+from jobs.shared.output import table
 from jobs.shared.render import format_value
-from jobs.shared.tables import table
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.plan.run_spec import RunSpec

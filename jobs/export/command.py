@@ -96,7 +96,7 @@ def eee(options: RecordOptions) -> int:
 @export.command("hf-eval")
 def hf_eval(options: ResultOptions) -> int:
     """Write the hub's results of models (`.eval_results/*.yaml`) and benchmarks (`eval.yaml`), from the report."""
-    from jobs.export.hf_eval import export_hf_eval, read_datasets
+    from jobs.export.hub import export_hf_eval, read_datasets
 
     datasets = read_datasets(names(options.datasets))
     hint = f"Propose a model's with `hf upload OWNER/MODEL {options.folder}/models/MODEL . --create-pr`."

@@ -16,8 +16,7 @@ from typing import Any, Final
 from jobs.export.files import hub_id, hub_model
 from pipelines.benchmarks.base import BenchmarkDefinition
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import identity
+from pipelines.report.metrics_file import Measured, identity
 from pipelines.samples.media import MediaReader
 from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, text_of
 from pipelines.schemas import without_surrogates

@@ -21,8 +21,7 @@ from pipelines.errors import UsageError
 from pipelines.hashing import stable_id
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import metric_row
+from pipelines.report.metrics_file import Measured, metric_row
 from pipelines.samples.media import MediaReader, media_type
 from pipelines.samples.prompts import ShownMedia, ShownPart
 from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, tasks_of, text_of

@@ -17,8 +17,7 @@ from jobs.export.files import copy_media
 from pipelines.benchmarks import benchmark
 from pipelines.json_records import dump_json
 from pipelines.plan.run_manifest import ManifestEntry
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import metric_row
+from pipelines.report.metrics_file import Measured, metric_row
 from pipelines.samples.media import MediaReader
 from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, text_of
 from pipelines.storage.parts import safe_model

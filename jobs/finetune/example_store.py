@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from jobs.finetune.records import EXAMPLES, ExampleCounts, ExampleRow, TrainingListener
+from jobs.finetune.checkpoints import EXAMPLES, ExampleCounts, ExampleRow, TrainingListener
 from models.messages import Frames, Media
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import DecodeError, SourceError, StoreError

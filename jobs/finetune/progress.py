@@ -3,7 +3,7 @@
 import sys
 import time
 
-from jobs.finetune.records import TrainingEvent
+from jobs.finetune.checkpoints import TrainingEvent
 from jobs.shared.output import print_error, write_error
 from pipelines.clean_text import one_line
 from pipelines.progress import span

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster.connection import connect
-from jobs.finetune.checkpoints import EXAMPLES_MARK, check_examples, delete_checkpoints
-from jobs.finetune.example_store import TRAIN, VALIDATION, ExampleWriter, delete_examples, stored_counts
-from jobs.finetune.ray_train import train_on_ray
-from jobs.finetune.records import (
+from jobs.finetune.checkpoints import (
     ADAPTER,
     CHECKPOINTS,
     EXAMPLES,
+    EXAMPLES_MARK,
     MODELS_FILE,
     SETTINGS_FILE,
     TRAINING_FILE,
@@ -25,7 +23,11 @@ from jobs.finetune.records import (
     FinetuneSpec,
     History,
     TrainingListener,
+    check_examples,
+    delete_checkpoints,
 )
+from jobs.finetune.example_store import TRAIN, VALIDATION, ExampleWriter, delete_examples, stored_counts
+from jobs.finetune.ray_train import train_on_ray
 from jobs.finetune.source_rows import evil_rows, vflute_rows
 from models.fingerprint import answer_fingerprint, resolved_revision
 from pipelines.benchmarks.vflute.source import hub_files
@@ -34,8 +36,7 @@ from pipelines.ingest.source_folder import Folder
 from pipelines.json_records import MalformedError, dump_checked, load_checked
 from pipelines.storage.backend import is_remote
 from pipelines.storage.lock import run_lock
-from pipelines.storage.published_files import put_named
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, put_named
 from pipelines.version import __version__
 
 _LIBRARIES: Final = ("torch", "transformers", "peft", "ray")

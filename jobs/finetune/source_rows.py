@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from jobs.finetune.records import ExampleRow
+from jobs.finetune.checkpoints import ExampleRow
 from pipelines.benchmarks.csv_rows import CsvRows
 from pipelines.benchmarks.records import Rejection, Source
 from pipelines.benchmarks.vflute.facts import LABELS

@@ -5,9 +5,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
-from jobs.finetune.options import FinetuneOptions
-from jobs.finetune.records import VARIANTS, FinetuneSpec, Variant
-from jobs.finetune.settings import MemorySettings, TrainingSettings
+from jobs.finetune.checkpoints import VARIANTS, FinetuneSpec, Variant
+from jobs.finetune.options import FinetuneOptions, MemorySettings, TrainingSettings
 from jobs.shared.model_checks import ModelChecks, named_model, refuse_unable
 from jobs.shared.spec_builder import checked_location
 from models.environment import ray_address

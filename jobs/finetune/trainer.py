@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from jobs.finetune.examples import Batch, EncodedExample, batches
-from jobs.finetune.settings import MemorySettings, TrainingSettings, learning_rate_factor
+from jobs.finetune.options import MemorySettings, TrainingSettings, learning_rate_factor
 from models.engines.transformers.checkpoint import Checkpoint
 from models.errors import TrainingStateError
 from models.scratch import scratch

@@ -8,8 +8,7 @@ from typing import Annotated, Final
 
 from jobs.shared.commands import listed
 from jobs.shared.options import Json, RunOptions, refuse
-from jobs.shared.output import print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, table
 from models.guards.regular_files import NotRegularError
 from pipelines.errors import UsageError
 from pipelines.flags import Argument, Flag

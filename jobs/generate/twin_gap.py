@@ -14,7 +14,7 @@ from pipelines.benchmarks.mate.rows import is_generated_sample
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats, right_answers
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import TableRow, TableValue
-from pipelines.decisions.paired_gap import ScoredEntry
+from pipelines.decisions.evidence import ScoredEntry
 from pipelines.errors import StoreError, UsageError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.metrics.intervals import DIFFERENCE, Term, interval

@@ -7,8 +7,7 @@ from typing import Any, Final
 from jobs.import_logs.fields import ids_of, message_text, text
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
-from pipelines.logged_answers.json_files import json_lines
-from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
+from pipelines.logged_answers.readers import Logged, LoggedAnswer, json_lines, verdict
 
 _SIMILARITIES: Final = ("rouge", "bleu", "meteor", "cider", "anls")  # measures of likeness, which are no verdicts
 

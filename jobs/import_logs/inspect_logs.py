@@ -4,13 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.import_logs.fields import group_fields, ids_of, message_text, question_of, text
-from jobs.import_logs.files import open_archive
+from jobs.import_logs.fields import group_fields, ids_of, message_text, open_archive, question_of, text
 from pipelines.benchmarks.foreign_files.archives import Archive, UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.logged_answers.json_files import json_file, parse
-from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
+from pipelines.logged_answers.readers import Logged, LoggedAnswer, json_file, parse, verdict
 
 _HEADERS: Final = ("header.json", "_journal/start.json")  # the second where the run was cut off
 _ATTACHMENT: Final = "attachment://"

@@ -9,9 +9,8 @@ from jobs.import_logs.fields import first_text, group_fields, ids_of, options_of
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.logged_answers.json_files import json_file, json_lines
-from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
-from pipelines.logged_answers.verdicts import READERS
+from pipelines.logged_answers.matching import READERS
+from pipelines.logged_answers.readers import Logged, LoggedAnswer, json_file, json_lines, verdict
 
 _KNOWN_KEYS: Final = frozenset((
     "doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics", "doc_hash", "prompt_hash",

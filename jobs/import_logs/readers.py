@@ -6,8 +6,7 @@ from typing import Final
 
 from jobs.import_logs import evalscope, inspect_logs, lm_eval, vlmevalkit
 from pipelines.errors import UsageError
-from pipelines.logged_answers.readers import LogReader
-from pipelines.logged_answers.records import Logged, LoggedAnswer
+from pipelines.logged_answers.readers import Logged, LoggedAnswer, LogReader
 
 
 def _is_lm_eval(row: object) -> bool:

@@ -4,13 +4,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from jobs.import_logs.fields import ids_of, options_of, question_of, text
-from jobs.import_logs.files import text_table, workbook
+from jobs.import_logs.fields import ids_of, options_of, question_of, text, text_table, workbook
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.logged_answers.json_files import json_file
-from pipelines.logged_answers.records import Logged, LoggedAnswer, verdict
+from pipelines.logged_answers.readers import Logged, LoggedAnswer, json_file, verdict
 
 _VERDICTS: Final[Mapping[str, str]] = {"hit": "opt", "correct": "res", "eval_score": "eval_pred", "score": "extracted"}
 """Column of a verdict -> that of what its reader took, in the files of its kinds of question."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jobs.shared.commands import listed
 from jobs.shared.options import RunOptions, refuse
-from jobs.shared.output import print_json, print_line, print_result, results_only_on_stdout
+from jobs.shared.output import print_json, print_line, print_result, results_only_on_stdout, table
 from jobs.shared.progress import Progress
-from jobs.shared.tables import table
 from pipelines.errors import ModelUnavailableError, UsageError
 from pipelines.flags import flag
 
@@ -70,8 +69,7 @@ def nightly(options: NightlyOptions) -> int:
     from jobs.nightly.history import PAGE, History
     from jobs.nightly.judge_drift import planned_questions
     from jobs.nightly.run import planned_pairs, run_nightly
-    from pipelines.decisions.gate import EXIT_CODES, gate
-    from pipelines.decisions.policy import read_policy
+    from pipelines.decisions.gate import EXIT_CODES, gate, read_policy
     from pipelines.storage.store import Store
 
     specs = _specs(options)

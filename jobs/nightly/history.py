@@ -25,10 +25,9 @@ from jobs.nightly.judge_drift import CHECKS_PATH
 from jobs.nightly.regressions import Change, Comparison, Level
 from pipelines.errors import DamagedPartError
 from pipelines.json_records import MalformedError, dump_checked, load_checked
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import metric_row, read_metric
+from pipelines.report.metrics_file import Measured, metric_row, read_metric
 from pipelines.schemas import schema_of
-from pipelines.storage.owned_files import is_owned
+from pipelines.storage.local_store import is_owned
 from pipelines.storage.parts import NO_REMEDY, read_part, to_parquet
 from pipelines.storage.store import Store
 

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.judges import is_verdict_value
-from pipelines.metrics.cluster_shift import shift_p, sums_by
-from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.intervals import FloatArray, shift_p, sums_by
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store
@@ -228,15 +227,11 @@ def read_items(table: pa.Table) -> dict[ScoreKey, ItemScores]:
 
 def _read_scores(table: pa.Table) -> Iterator[tuple[ScoreKey, ItemScores]]:
     keys = list(zip(*(table[name].to_pylist() for name in ScoreKey._fields), strict=True))
-    texts = {
-        name: np.array(table[name].to_pylist(), dtype=str)
-        for name in ("sample_id", "cluster")
-        if name in table.column_names
-    }
-    numbers = {name: table[name].to_numpy() for name in table.column_names if name not in {*ScoreKey._fields, *texts}}
+    texts = [np.array(table[name].to_pylist(), dtype=str) for name in ("sample_id", "cluster")]
+    numbers = {field.name: table[field.name].to_numpy() for field in ITEMS if field.type != pa.string()}
     starts = [row for row, key in enumerate(keys) if row == 0 or key != keys[row - 1]]
     for start, stop in pairwise([*starts, len(keys)]):
-        samples, clusters = (texts.get(name, texts["sample_id"])[start:stop] for name in ("sample_id", "cluster"))
+        samples, clusters = (column[start:stop] for column in texts)
         columns = {name: column[start:stop] for name, column in numbers.items()}
         has = columns["rows"] > 0
         scores = ItemScores(samples[has], columns["total"][has], columns["rows"][has], clusters[has])
@@ -246,9 +241,9 @@ def _read_scores(table: pa.Table) -> Iterator[tuple[ScoreKey, ItemScores]]:
 def _accumulated(
     samples: NDArray[Any], clusters: NDArray[Any], columns: Mapping[str, NDArray[Any]]
 ) -> Accumulated | None:
-    if "weight" not in columns or np.isnan(columns["weight"].astype(np.float64)).all():
-        return None
     has = ~np.isnan(columns["weight"].astype(np.float64))
+    if not has.any():
+        return None
     weights, before, after = (columns[name][has].astype(np.float64) for name in ("weight", "before", "after"))
     return Accumulated(
         samples=samples[has],

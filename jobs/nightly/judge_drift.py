@@ -15,27 +15,77 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from jobs.nightly.cost import usage
 from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.regressions import ALPHA, Change, change_p
+from models.spec import ModelSpec
 from pipelines.benchmarks.judges import CHANGED, check_metrics, check_value
 from pipelines.benchmarks.records import JudgeRequest, Row, is_person
 from pipelines.clean_text import counted
 from pipelines.hashing import stable_id
-from pipelines.metrics.cluster_shift import sums_by
-from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.intervals import FloatArray, sums_by
 from pipelines.plan.context import SweepContext
 from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict.records import Job
+from pipelines.predict.records import Job, TokenCounts
 from pipelines.predict.stage import run_job
 from pipelines.score.judge import JudgeReplies
-from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import judge_rounds, planned_rows, scoring_context
+from pipelines.score.text_scorers import ScoringContext
 from pipelines.storage.lock import run_lock
 from pipelines.storage.parts import iter_parts, part_folder, to_parquet
 from pipelines.storage.store import Store
-from pipelines.sweep.session import Sweep
+from pipelines.sweep.evaluate import Sweep
+
+Usage = dict[tuple[str, str, str], TokenCounts]  # by kind, benchmark and model
+
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens")  # of TokenCounts
+
+
+def _models_of(spec: RunSpec) -> Iterator[tuple[str, str, ModelSpec]]:
+    for model, model_spec in spec.models.items():
+        yield "predictions", model, model_spec
+    for judge, judge_spec in spec.judges:
+        yield "judgements", judge, judge_spec
+    for model, model_spec in spec.caption_models.items():
+        yield "captions", model, model_spec
+
+
+def usage(spec: RunSpec) -> Usage:
+    """Return the tokens recorded in the parts of an output."""
+    out = Store(spec.out)
+    used: Usage = {}
+    for kind, name, _ in _models_of(spec):
+        for benchmark in spec.benchmarks:
+            total = TokenCounts()
+            folder = part_folder(kind, benchmark, name)
+            for _, table in iter_parts(out, folder, list(_TOKENS)):
+                total = total.plus(TokenCounts(*(_sum(table, column) for column in _TOKENS)))
+            used[kind, benchmark, name] = total
+    return used
+
+
+def _sum(table: pa.Table, column: str) -> int:
+    return sum(filter(None, table[column].to_pylist())) if column in table.column_names else 0
+
+
+def token_difference(now: TokenCounts, before: TokenCounts) -> TokenCounts:
+    """Return the tokens that were added."""
+    return TokenCounts(*(max(0, late - early) for late, early in zip(now, before, strict=True)))
+
+
+def cost(spec: RunSpec, benchmark: str, used: Usage, seconds: float, gpu_hour_usd: float | None) -> float | None:
+    """Return dollars for tokens and for `seconds` of all GPUs of a local model's replicas; None without a price."""
+    total, is_known = 0.0, False
+    for kind, name, model_spec in _models_of(spec):
+        if price := model_spec.billed_price:
+            total += price.dollars(*used[kind, benchmark, name])
+            is_known = True
+    (model,) = spec.models.values()
+    if gpu_hour_usd is not None and model.can_use_gpu:
+        total += seconds / 3600 * model.max_gpus * gpu_hour_usd
+        is_known = True
+    return round(total, 6) if is_known else None
+
 
 _SIZES: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 _BETS: Final = np.array([sign * size for size in _SIZES for sign in (-1, 1)])

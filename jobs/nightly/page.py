@@ -10,7 +10,7 @@ from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.rendering.environment import environment, page_head
 from pipelines.rendering.figures.canvas import Point, path
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 
 PAGE_MARK: Final = b"<title>Nightly history</title>"
 NIGHTS: Final = 60

@@ -1,13 +1,14 @@
-"""Records of a nightly run."""
+"""Records of a nightly run, and its metrics beside those of the night before."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobs.nightly.history import Pair
+from jobs.nightly.history import History, Pair
 from jobs.nightly.judge_drift import JudgeDrift
-from jobs.nightly.regressions import Comparison
+from jobs.nightly.regressions import Comparison, MetricPair, PairName
+from pipelines.benchmarks import benchmark
 from pipelines.hashing import stable_id
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured, identity
 
 BASIS = ("cells", "dataset", "prompt")
 """Parts of a pair under which the same samples are asked the same."""
@@ -89,3 +90,57 @@ class NightlyResult:
     def cost_usd(self) -> float:
         """Return the sum of the known costs."""
         return sum(pair.cost_usd or 0.0 for pair in self.pairs) + self.judging_usd
+
+
+def gone_metrics(night: NightlyResult, statuses: Sequence[PairStatus], history: History) -> Iterator[GoneMetric]:
+    """Yield the numbers of the last measurement that tonight's lacks."""
+    for _, since, row, now in _rows(night, statuses, history):
+        if row.value is not None and _has_interval(row) and (now is None or now.value is None):
+            yield GoneMetric(key=identity(row), before=row.value, since=since)
+
+
+def metric_pairs(
+    night: NightlyResult, statuses: Sequence[PairStatus], history: History, bases: Mapping[PairName, str]
+) -> list[MetricPair]:
+    """Return the main metrics of the pairs whose data, prompts or selection changed since they were measured.
+
+    `bases` are those of the levels: a night that failed records the parts that it would have measured.
+    """
+    return [
+        MetricPair(before=row, now=now, since=since)
+        for status, since, row, now in _rows(night, statuses, history)
+        if now and _is_main(row) and _has_interval(row) and _has_interval(now) and _has_other_basis(status, bases)
+    ]
+
+
+def _has_other_basis(status: PairStatus, bases: Mapping[PairName, str]) -> bool:
+    if (basis := bases.get((status.model, status.benchmark))) is not None:
+        return basis != status.basis
+    before = status.before.parts if status.before else {}
+    return any(before.get(name, "") != status.parts.get(name, "") for name in BASIS)
+
+
+def _is_main(row: Measured) -> bool:
+    return row.is_whole and row.metric in benchmark(row.benchmark).main_metrics
+
+
+def _has_interval(row: Measured) -> bool:
+    return None not in (row.value, row.ci_low, row.ci_high)
+
+
+def _rows(
+    night: NightlyResult, statuses: Sequence[PairStatus], history: History
+) -> Iterator[tuple[PairStatus, str, Measured, Measured | None]]:
+    """Yield the earlier metrics of the pairs that ran, each with its night and tonight's metric."""
+    now = {(row.benchmark, row.model, row.key): row for row in night.metrics}
+    ran = {(pair.model, pair.benchmark) for pair in night.pairs_in("ran")}
+    earlier: dict[str, list[Measured]] = {}
+    for status in statuses:
+        since = status.before.measured if status.before else ""
+        if not since or (status.model, status.benchmark) not in ran:
+            continue
+        if since not in earlier:
+            earlier[since] = history.metrics(since)
+        for row in earlier[since]:
+            if (row.model, row.benchmark) == (status.model, status.benchmark):
+                yield status, since, row, now.get((row.benchmark, row.model, row.key))

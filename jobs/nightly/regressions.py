@@ -17,9 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.nightly.items import Items, ItemScores, ScoreKey
-from pipelines.metrics.cluster_shift import LEAST_CLUSTERS, shift_p, sums_by
-from pipelines.metrics.intervals import NORMAL, FloatArray, student_p, student_quantile
-from pipelines.report.measured import Measured
+from pipelines.metrics.intervals import (
+    LEAST_CLUSTERS,
+    NORMAL,
+    FloatArray,
+    shift_p,
+    student_p,
+    student_quantile,
+    sums_by,
+)
+from pipelines.report.metrics_file import Measured
 
 ALPHA: Final = 1 / 365 / 3
 """False alarms a night of each of three kinds of tests, of one night, of nights added up, and of judges: one a year."""

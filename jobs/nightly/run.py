@@ -1,8 +1,8 @@
-"""The nightly run: run changed pairs of model and benchmark, and compare them with earlier nights."""
+"""The nightly run: run changed pairs of model and benchmark in one output, and compare them with earlier nights."""
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,19 +10,17 @@ from typing import Any
 
 from cluster.errors import ClusterError
 from cluster.lazy import open_cluster
-from jobs.nightly.budget import Budget, PlannedPair, plan_due
-from jobs.nightly.cost import Usage, cost, token_difference, usage
-from jobs.nightly.due import due_pairs
+from jobs.nightly.budget import Budget, PlannedPair, code_fingerprint, due_pairs, plan_due
 from jobs.nightly.history import PAGE, History, Pair, run_name
-from jobs.nightly.items import Items, ItemScores, ScoreKey
-from jobs.nightly.joint import JointOutput
-from jobs.nightly.judge_drift import judged_entries, measure_drift
-from jobs.nightly.metric_pairs import gone_metrics, metric_pairs
+from jobs.nightly.items import Items, ItemScores, ScoreKey, entry_items
+from jobs.nightly.judge_drift import Usage, cost, judged_entries, measure_drift, token_difference, usage
 from jobs.nightly.page import PAGE_MARK, history_page
-from jobs.nightly.records import NightlyResult, PairStatus
+from jobs.nightly.records import NightlyResult, PairStatus, gone_metrics, metric_pairs
 from jobs.nightly.regressions import compare_runs
 from jobs.nightly.summary import row_notes, summary
 from models.errors import ModelError
+from pipelines.benchmarks import benchmark_names
+from pipelines.benchmarks.records import is_person
 from pipelines.errors import (
     CostLimitReachedError,
     DamagedPartError,
@@ -32,17 +30,127 @@ from pipelines.errors import (
     UsageError,
 )
 from pipelines.ingest.human_files import check_human
-from pipelines.plan.run_manifest import load_run
+from pipelines.plan.context import prune_plans
+from pipelines.plan.run_manifest import PATH, load_run, save_run
 from pipelines.plan.run_spec import RunSpec, Stage
+from pipelines.predict.status import write_counts
 from pipelines.progress import NullProgress, ProgressListener
 from pipelines.storage.lock import run_lock
-from pipelines.storage.published_files import put_named
-from pipelines.storage.store import Store
-from pipelines.sweep.failure_reasons import failure_reasons
+from pipelines.storage.parts import part_folder
+from pipelines.storage.store import Store, put_named
+from pipelines.sweep.evaluate import open_sweep, score_and_report
+from pipelines.sweep.import_predictions import add_human_entries
 from pipelines.sweep.result import SweepResult
 from pipelines.sweep.revisions import pin_newest
 from pipelines.sweep.run import run_sweep
-from pipelines.sweep.session import open_sweep
+from pipelines.sweep.status import failure_reasons
+
+_STAGING = "staging"
+_SHARED = ("captions", "judgements")  # folders that models share
+_ANSWERS = ("predictions", "scores")
+
+
+class JointOutput:
+    """The output of all nights under `spec.out`, and the staging folder of this version of the code."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.spec = replace(spec, cost_limit=None)
+        self.out = Store(spec.out)
+        self.staging = self.out.sub(f"{_STAGING}/{code_fingerprint()}")
+
+    def delete_stale(self) -> None:
+        """Delete what other versions of the code left in their staging folders."""
+        self.out.delete_all(_STAGING, {f"{_STAGING}/{code_fingerprint()}/{file.path}" for file in self.staging.list()})
+
+    def prepare(self, due: Sequence[PairStatus]) -> None:
+        """Prepare the staging folder for the due pairs of one model."""
+        self.staging.delete(PATH)  # or earlier models would be scored and reported again
+        for status in due:
+            marker = f"{part_folder('pairs', status.benchmark, status.model)}/fingerprint"
+            if not _holds(self.staging, marker, status.fingerprint):
+                self._delete_answers(status)
+                self.staging.put(marker, status.fingerprint.encode())
+            for kind in _SHARED:
+                _copy(self.out, self.staging, f"{kind}/benchmark={status.benchmark}", again=False)
+
+    def items(self) -> dict[ScoreKey, ItemScores]:
+        """Return the scores in the staging folder by sample."""
+        entries = load_run(self.staging).entries
+        return {key: scores for entry in entries for key, scores in entry_items(self.staging, entry).items()}
+
+    def promote(self, due: Sequence[PairStatus]) -> None:
+        """Replace the pairs' answers in the joint output by those of the staging folder."""
+        with run_lock(self.out):
+            for status in due:
+                for kind in _SHARED:
+                    _copy(self.staging, self.out, f"{kind}/benchmark={status.benchmark}")
+                for kind in _ANSWERS:
+                    folder = part_folder(kind, status.benchmark, status.model)
+                    self.out.delete_all(folder, _copy(self.staging, self.out, folder))
+            self._record()
+
+    def clear(self, statuses: Iterable[PairStatus]) -> None:
+        """Delete the pairs' answers from the staging folder, so that their next run measures them anew."""
+        for status in statuses:
+            self._delete_answers(status)
+
+    def report(self, progress: ProgressListener, left_out: set[tuple[str, str]], notes: Sequence[str]) -> SweepResult:
+        """Report all pairs, but those `left_out` by (model, benchmark); import people's files first."""
+        with open_sweep(self.spec, (Stage.SCORE, Stage.REPORT), progress=progress) as sweep:
+            run, people = add_human_entries(sweep.context, sweep.earlier)
+            warnings = list(notes)
+            if people:  # with the judge, which their own words may need
+                scoring = replace(sweep, stages=frozenset([Stage.SCORE]))
+                scored = score_and_report(scoring, replace(run, entries=tuple(people)))
+                warnings += [*scored.warnings, *scored.unavailable]
+            prune_plans(sweep.context, run.entries)
+            installed = benchmark_names()  # a plug-in may have been removed since its pairs were measured
+            shown = tuple(
+                entry
+                for entry in run.entries
+                if entry.benchmark in installed and (entry.model, entry.benchmark) not in left_out
+            )
+            # Labels of pairs that still wait are no error.
+            without_files = replace(sweep.context, spec=replace(sweep.context.spec, human=()))
+            reporting = replace(sweep, stages=frozenset([Stage.REPORT]), context=without_files)
+            result = score_and_report(reporting, replace(run, entries=shown), warnings=warnings)
+            write_counts(self.out, result.counts)
+        return result
+
+    def pairs(self) -> set[tuple[str, str]]:
+        """Return (model, benchmark) of what was measured."""
+        return {(each.model, each.benchmark) for each in load_run(self.out).entries if not is_person(each.model)}
+
+    def _record(self) -> None:
+        staged, earlier = load_run(self.staging), load_run(self.out)
+        entries = {(entry.benchmark, entry.model): entry for entry in earlier.entries}
+        entries |= {(entry.benchmark, entry.model): entry for entry in staged.entries}
+        save_run(
+            self.out,
+            earlier,
+            replace(staged, sweep=self.spec.record(), entries=tuple(entries[key] for key in sorted(entries))),
+        )
+
+    def _delete_answers(self, status: PairStatus) -> None:
+        for kind in _ANSWERS:
+            self.staging.delete_all(part_folder(kind, status.benchmark, status.model))
+
+
+def _holds(store: Store, path: str, text: str) -> bool:
+    try:
+        return store.get(path).decode("utf-8", "replace") == text
+    except FileNotFoundError:
+        return False
+
+
+def _copy(source: Store, target: Store, folder: str, *, again: bool = True) -> set[str]:
+    """Copy the files of a folder, existing ones `again`; return the paths."""
+    existing = set() if again else {file.path for file in target.list(folder)}
+    paths = {file.path for file in source.list(folder)}
+    for path in sorted(paths - existing):
+        target.put(path, source.get(path))
+    return paths
+
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +222,7 @@ def planned_pairs(
         log.warning("%s", warning)
     due = [status for status in statuses if status.why]
     planned = plan_due(specs, due, JointOutput(specs[0]).staging.uri, budget)
-    return [*planned, *(PlannedPair(status) for status in statuses if not status.why)]
+    return [*planned, *(PlannedPair(status, "") for status in statuses if not status.why)]
 
 
 class _NightlyRun:
@@ -131,11 +239,11 @@ class _NightlyRun:
     def run(self, statuses: Sequence[PairStatus], due: Sequence[PairStatus]) -> None:
         """Run the due pairs model by model, in the order of their first pairs."""
         name = self.result.name
-        self.result.pairs = [unchanged_pair(name, status) for status in statuses if not status.why]
+        self.result.pairs = [kept_pair(name, status, "unchanged") for status in statuses if not status.why]
         if due:
             self.joint.delete_stale()
         planned = plan_due(self.specs, due, self.joint.staging.uri, self.budget)
-        self.result.pairs += [waiting_pair(name, pair.status, pair.why) for pair in planned if pair.is_waiting]
+        self.result.pairs += [kept_pair(name, pair.status, "waiting", pair.why) for pair in planned if pair.is_waiting]
         ready = [pair for pair in planned if not pair.is_waiting]
         for model in dict.fromkeys(pair.status.model for pair in ready):
             model_pairs = [pair for pair in ready if pair.status.model == model]
@@ -143,8 +251,10 @@ class _NightlyRun:
             if self.budget.allows(time.monotonic() - self._start + seconds, self.result.cost_usd):
                 self._run_model(model, [pair.status for pair in model_pairs])
             else:
-                why = "waits: earlier models took more of the budget than estimated"
-                self.result.pairs += [waiting_pair(name, pair.status, f"{pair.why}; {why}") for pair in model_pairs]
+                late = "waits: earlier models took more of the budget than estimated"
+                self.result.pairs += [
+                    kept_pair(name, pair.status, "waiting", f"{pair.why}; {late}") for pair in model_pairs
+                ]
 
     def check_judge(self) -> None:
         """Measure how far the judge decides otherwise than in the nights that judged what the output holds."""
@@ -179,17 +289,32 @@ class _NightlyRun:
         except _ERRORS_OF_ONE_MODEL as error:
             if not isinstance(error, ModelUnavailableError):  # the sweep has logged that one
                 log.error("%s: %s", model, error)  # noqa: TRY400  the message is for people
-            state = waiting_pair if isinstance(error, CostLimitReachedError) else failed_pair
             costs = self._costs(sweep, None, before, time.monotonic() - start)
-            records = [state(self.result.name, status, str(error)) for status in due]
-            self.result.pairs += [replace(pair, **costs[pair.benchmark]) for pair in records]
+            night, why = self.result.name, str(error)
+            for status in due:
+                if isinstance(error, CostLimitReachedError):
+                    record = kept_pair(night, status, "waiting", why)
+                else:
+                    record = ran_pair(night, status, "failed", why)
+                self.result.pairs.append(replace(record, **costs[status.benchmark]))
             return
         self._items |= items
-        rates = _rates(costs, result) if is_complete and not _is_resumed(before, model) else {}
-        records = [ran_pair(self.result.name, status, result, is_complete=is_complete) for status in due]
-        self.result.pairs += [
-            replace(pair, out=spec.out, **costs[pair.benchmark], **rates.get(pair.benchmark, {})) for pair in records
-        ]
+        # With answers from before, its time is not that of all requests.
+        is_resumed = any(sum(n) for (kind, _, name), n in before.items() if (kind, name) == ("predictions", model))
+        for status in due:
+            requests, fields = requests_of(result, status.benchmark), costs[status.benchmark]
+            if is_complete and requests and not is_resumed:  # for the estimates of later nights
+                usd = fields["cost_usd"]
+                fields["seconds_per_request"] = fields["seconds"] / requests
+                fields["usd_per_request"] = None if usd is None else usd / requests
+            fields |= {
+                "fingerprint": status.fingerprint if is_complete else "",
+                "measured": self.result.name,
+                "requests": requests,
+                "failed": sum(count.error for count in result.counts if count.benchmark == status.benchmark),
+                "out": spec.out,
+            }
+            self.result.pairs.append(ran_pair(self.result.name, status, "ran", status.why, **fields))
         self.result.over_budget += [] if is_complete else [model]
         self.result.metrics += [row for row in result.metrics if row.benchmark in benchmarks]
         warnings = (*(f"failed rows of {each.cause}; {each.remedy}" for each in reasons), *result.warnings)
@@ -277,76 +402,26 @@ class _NightlyRun:
         self.joint.clear(status for status in statuses if (status.model, status.benchmark) in ran)
 
 
-def _is_resumed(before: Usage, model: str) -> bool:
-    """Return whether the staging folder held answers of a model before it ran: its time is not that of all requests."""
-    return any(sum(tokens) for (kind, _, name), tokens in before.items() if (kind, name) == ("predictions", model))
-
-
-def _rates(costs: Mapping[str, Mapping[str, Any]], result: SweepResult) -> dict[str, dict[str, Any]]:
-    """Return seconds and dollars a request by benchmark, for the estimates of later nights."""
-    return {
-        name: {
-            "seconds_per_request": values["seconds"] / requests,
-            "usd_per_request": None if values["cost_usd"] is None else values["cost_usd"] / requests,
-        }
-        for name, values in costs.items()
-        if (requests := requests_of(result, name))
-    }
-
-
 def requests_of(result: SweepResult, name: str) -> int:
     """Return the requests of a sweep on one benchmark."""
     return sum(count.requests for count in result.counts if count.benchmark == name)
 
 
-def unchanged_pair(night: str, status: PairStatus) -> Pair:
-    """Return the record of a pair that is not due."""
-    assert status.before is not None
-    pair = replace(status.before, night=night, state="unchanged", why="", cost_usd=0.0, seconds=0.0)
-    return replace(pair, input_tokens=0, output_tokens=0)
+def kept_pair(night: str, status: PairStatus, state: str, why: str = "") -> Pair:
+    """Return the record of a pair that was not run, with what the last night recorded of it."""
+    before = status.before or Pair(night=night, model=status.model, benchmark=status.benchmark, state=state)
+    fields: dict[str, Any] = {"night": night, "state": state, "why": _one_line(why), "seconds": 0.0, "cost_usd": 0.0}
+    return replace(before, **fields, input_tokens=0, output_tokens=0)
 
 
-def ran_pair(night: str, status: PairStatus, result: SweepResult, *, is_complete: bool) -> Pair:
-    """Return the record of a pair that ran; without a fingerprint, it runs again the next night."""
-    return Pair(
-        **_identity(night, status),
-        state="ran",
-        why=status.why,
-        parts=status.parts,
-        fingerprint=status.fingerprint if is_complete else "",
-        measured=night,
-        requests=requests_of(result, status.benchmark),
-        failed=sum(count.error for count in result.counts if count.benchmark == status.benchmark),
-    )
-
-
-def failed_pair(night: str, status: PairStatus, message: str) -> Pair:
-    """Return the record of a pair that could not be run."""
-    return Pair(
-        **_identity(night, status),
-        state="failed",
-        why=_one_line(message),
-        parts=status.parts,
-        measured=status.before.measured if status.before else "",
-    )
-
-
-def waiting_pair(night: str, status: PairStatus, message: str) -> Pair:
-    """Return the record of a pair that was not run; it stays due for the same reason."""
-    before = status.before or Pair(night=night, model=status.model, benchmark=status.benchmark, state="waiting")
-    fields = {**_identity(night, status), "state": "waiting", "why": _one_line(message)}
-    return replace(before, **fields, seconds=0.0, cost_usd=0.0, input_tokens=0, output_tokens=0)
+def ran_pair(night: str, status: PairStatus, state: str, why: str, **fields: Any) -> Pair:
+    """Return the record of a pair that was run; without a fingerprint, it runs again the next night."""
+    if before := status.before:
+        rates = ("seconds_per_request", "usd_per_request")
+        fields = {"measured": before.measured, **{name: getattr(before, name) for name in rates}, **fields}
+    names = {"night": night, "model": status.model, "benchmark": status.benchmark, "state": state}
+    return Pair(**{**names, "why": _one_line(why), "parts": status.parts, **fields})
 
 
 def _one_line(message: str) -> str:
     return " ".join(message.split())[:500]
-
-
-def _identity(night: str, status: PairStatus) -> dict[str, Any]:
-    rates = ("seconds_per_request", "usd_per_request")
-    return {
-        **({name: getattr(status.before, name) for name in rates} if status.before else {}),
-        "night": night,
-        "model": status.model,
-        "benchmark": status.benchmark,
-    }

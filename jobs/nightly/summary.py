@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jobs.nightly.regressions import UNCONFIRMED_P
 from pipelines.benchmarks import benchmark
 from pipelines.clean_text import counted, one_line
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 
 if TYPE_CHECKING:
     from jobs.nightly.history import Pair

@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from jobs.shared.output import print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, table
 from pipelines.benchmarks import benchmark
 from pipelines.clean_text import one_line
 from pipelines.decisions.gate import GateResult, LineResult
 from pipelines.report.compare import CANNOT_CONCLUDE, Comparison, Difference
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import VERDICTS, ReproductionResult
 from pipelines.report.reproduction import count_verdicts, reproduced_rule, reproduction_line
-from pipelines.sweep.failure_reasons import FailureReason
 from pipelines.sweep.result import SweepResult
+from pipelines.sweep.status import FailureReason
 
 _DIFFERENCE_HEADERS = ("what", "A", "B", "B - A [95%]", "p, Holm", "verdict")
 _RESULT_HEADERS = (

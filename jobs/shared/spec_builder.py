@@ -19,8 +19,8 @@ from models.strict_yaml import read_text, read_yaml
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.prompt_templates import check_placeholders
 from pipelines.errors import UsageError
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.human_files import parse_human_flag, read_human
-from pipelines.ingest.known import load_tables
 from pipelines.plan.options import CommonOptions, SweepOptions
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.plan.run_spec import SELF, RunSpec, Stage

@@ -1,5 +1,6 @@
-"""Build a site in a temporary folder, and publish it when it is whole."""
+"""Build a site with its samples in a temporary folder, and publish it when it is whole."""
 
+import hashlib
 import json
 import logging
 import re
@@ -11,25 +12,238 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from jobs.site.folder import SiteFolder
-from jobs.site.samples import TEXT_LIMITS, Samples
+from models.guards.regular_files import open_regular, read_regular
 from models.scratch import scratch
 from pipelines.clean_text import clean
-from pipelines.errors import DatasetError, UsageError
+from pipelines.errors import DatasetError, StoreError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry, load_existing_runs
 from pipelines.plan.selection import check_names
 from pipelines.registry import extension
 from pipelines.rendering.environment import environment, inline_file
-from pipelines.samples.media import MediaReader
+from pipelines.samples.media import MediaReader, report_file, report_names
 from pipelines.samples.outputs import OUTCOMES, Output
-from pipelines.samples.prompts import ShownMedia
-from pipelines.samples.report_files import report_file, report_names
-from pipelines.samples.rows import ExportedRun, RowReader
-from pipelines.storage.backend import portable_name, short_labels
-from pipelines.storage.lock_owner import LOCK
+from pipelines.samples.prompts import ShownMedia, ShownSteps, last_paragraph, question_of, unshown
+from pipelines.samples.rows import ExportedRun, ExportRow, RowReader
+from pipelines.storage.backend import is_remote, portable_name, short_labels
+from pipelines.storage.local_store import TEMPORARY
+from pipelines.storage.lock import LOCK
 from pipelines.storage.store import Store
+
+MARKER: Final = ".vlmsweep-site"  # lines `sha256  path`, as `sha256sum` writes them
+_Files = set[tuple[str, str]]  # hash and path
+
+
+class SiteFolder:
+    """A folder that is new, empty or has our marker; its files are replaced when all new ones are there."""
+
+    def __init__(self, name: str) -> None:
+        """Open a folder; UsageError where it is not ours, StoreError where it cannot be read."""
+        if is_remote(name):
+            raise UsageError(f"--to {name}: only local folders are supported; upload the folder yourself")
+        self._name, self.path = name, Path(name).expanduser().resolve()
+        try:
+            entries = sorted(entry.name for entry in self.path.iterdir()) if self.path.exists() else []
+            # `run_lock` refuses one of the user.
+            entries = [name for name in entries if name != LOCK and not TEMPORARY.fullmatch(name)]
+            text = read_regular(self.path / MARKER).decode() if MARKER in entries else ""
+        except NotADirectoryError as error:
+            raise UsageError(f"--to {name}: is a file; give a folder") from error
+        except OSError as error:
+            raise StoreError(f"--to {name}: cannot be read ({error.strerror})") from error
+        if entries and MARKER not in entries:
+            raise UsageError(f"--to {name}: holds files that `site` did not write ({entries[0]}); give a new folder")
+        self._recorded: _Files = {(line[:64], line[66:]) for line in text.splitlines() if line[64:66] == "  "}
+
+    def publish(self, staged: Path) -> int:
+        """Copy the files of a folder here, delete those of the last call that it lacks; return the number of files.
+
+        UsageError, before any is written, where one in the way was not written by `site`, or has changed since.
+        """
+        files = {path.relative_to(staged).as_posix(): path for path in sorted(staged.rglob("*")) if path.is_file()}
+        hashes = {path: _sha256(file) for path, file in files.items()}
+        current = {path: self._hash_in_place(path) for path in {*files, *(path for _, path in self._recorded)}}
+        for path, sha256 in hashes.items():
+            if current[path] and current[path] != sha256 and (current[path], path) not in self._recorded:
+                raise UsageError(f"{self._name}/{path}: `site` did not write it, or it has changed; move it away")
+        store = Store(str(self.path))
+        written = {(sha256, path) for path, sha256 in hashes.items()}
+        # Until all is written a file of the marker has its old content or its new one.
+        store.put(MARKER, _lines(self._recorded | written))
+        for path, file in files.items():
+            if current[path] != hashes[path]:
+                store.put(path, file.read_bytes())
+        for sha256, path in self._recorded:
+            if path not in files and current[path] == sha256:
+                store.delete(path)
+        store.put(MARKER, _lines(written))
+        return len(files)
+
+    def _hash_in_place(self, path: str) -> str:
+        """Return the hash of a file here; '' where there is none. A link is never followed."""
+        target = self.path / path
+        if target.resolve() != target or not target.is_relative_to(self.path):
+            raise UsageError(f"{self._name}/{path}: leads out of the folder, or through a link; move it away")
+        return _sha256(target) if target.exists() else ""
+
+
+def _sha256(path: Path) -> str:
+    if not path.is_file():
+        return "no file"
+    with open_regular(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _lines(files: _Files) -> bytes:
+    return "".join(f"{sha256}  {path}\n" for sha256, path in sorted(files, key=lambda file: file[::-1])).encode()
+
+
+MAX_ROWS: Final = 200_000
+CHUNK_BYTES: Final = 400_000  # of a script: the first list waits for one alone
+MAX_BYTES: Final = 28_000_000  # of all scripts, where texts can be cut to keep within it
+TEXT_LIMITS: Final = (4_000, 2_000, 1_000, 500, 250)  # characters of a text: the first that keeps within `MAX_BYTES`
+_LINE: Final = 240  # characters of the question in a list
+_TEXTS: Final = ("prompt", "output", "reasoning", "read")
+_LISTS: Final = ("expected", "steps")
+_KEY: Final = ("benchmark", "task", "setting", "variant", "sample_id", "prompt_set")
+
+Text = str | tuple[str, int]  # a text, or its beginning and the number of characters that were cut
+
+
+class Samples:
+    """Items in the order of the plan: what several models were asked, and their answers."""
+
+    def __init__(self) -> None:
+        self.models: dict[str, int] = {}
+        self.rows = 0
+        self._items: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """The items."""
+        return list(self._items.values())
+
+    def values(self, name: str) -> list[str]:
+        """Return the values of a column of the items, each once."""
+        return list(dict.fromkeys(item[name] for item in self._items.values() if item[name]))
+
+    def add(self, row: ExportRow, entry: ManifestEntry, media: Sequence[dict[str, str]]) -> None:
+        """Add one answer; UsageError when there are more than a page can hold."""
+        self.rows += 1
+        if self.rows > MAX_ROWS:
+            raise UsageError(f"more than {MAX_ROWS:,} answers; choose some with --models and --benchmarks")
+        planned, sample = row.planned, row.sample
+        identity = (entry.benchmark, planned.task, planned.setting, planned.variant, sample.sample_id, row.prompt_set)
+        prompt = _cut(_prompt(row.steps), TEXT_LIMITS[0])
+        item = self._items.setdefault(
+            (*identity, entry.prompts.dataset_fingerprint),
+            {
+                **{name: clean(value) for name, value in zip(_KEY, identity, strict=True)},
+                "category": clean(sample.category),
+                "prompt": prompt,
+                "line": clean(last_paragraph(question_of(row.steps, sample))[:_LINE]),
+                "expected": [_cut(text, TEXT_LIMITS[0]) for text in row.expected],
+                "media": media,
+                **({"unshown": text} if (text := unshown(row.steps, sample)) else {}),
+                "answers": [],
+            },
+        )
+        answer = _answer(row)
+        answer["model"] = self.models.setdefault(clean(entry.model), len(self.models))
+        if prompt != item["prompt"]:
+            answer["prompt"] = prompt
+        item["answers"].append({name: value for name, value in answer.items() if value not in ("", [])})
+
+    def scripts(self) -> tuple[int, list[tuple[int, bytes]]]:
+        """Return the limit of texts, and each script with the number of its first item."""
+        for limit in TEXT_LIMITS:
+            items = [_json(_with_limit(item, limit)) for item in self._items.values()]
+            if sum(map(len, items)) <= MAX_BYTES:
+                break
+        return limit, list(_scripts(items))
+
+
+def _answer(row: ExportRow) -> dict[str, Any]:
+    """Return what came back. Messages of errors stay out: they may hold keys and paths."""
+    prediction, scores = row.prediction, row.scores or {}
+    is_ok = prediction["status"] == "ok"
+    fields = {"output": prediction["output"], "reasoning": prediction.get("reasoning"), "read": scores.get("answer")}
+    return {
+        "outcome": outcome_of(row),
+        "error": "" if is_ok else clean(prediction.get("error_type") or ""),
+        **{name: _cut(text or "", TEXT_LIMITS[0]) for name, text in fields.items()},
+        "steps": [_cut(text, TEXT_LIMITS[0]) for text in (prediction.get("steps") or ())[:-1]],
+        "scores": [[clean(name), f"{value:.4g}"] for name, value in row.values.items() if value is not None],
+    }
+
+
+def outcome_of(row: ExportRow) -> str:
+    """Return how an answer counts: a name of `jobs.view.listing.OUTCOMES`."""
+    if row.prediction["status"] != "ok":
+        return str(row.prediction["status"])
+    if row.scores is None:
+        return "none"
+    if row.scores.get("answer") is None:
+        return "unread"
+    correct = row.values.get("correct", row.values.get("accepted"))
+    if correct is None:
+        return "none"
+    return "right" if correct >= 0.5 else "wrong"
+
+
+def _prompt(steps: ShownSteps) -> str:
+    """Return a prompt as text; media are shown beside it, and each model has its own answers to earlier steps."""
+    turns = []
+    for step in steps:
+        for role, parts in step:
+            texts = [part.text if part.step is None else f"[answer {part.step + 1}]" for part in parts]
+            named = zip(parts, texts, strict=True)
+            text = "".join(f"[{part.media.kind}] " if part.media else text for part, text in named)
+            turns.append(text if role == "user" else f"[{role}] {text}")
+    return "\n\n".join(turns)
+
+
+def _cut(text: Text, limit: int) -> Text:
+    """Clean a text and cut it; the number of characters cut stays with it."""
+    shown, cut = (text[: limit + 1], max(0, len(text) - limit - 1)) if isinstance(text, str) else text
+    if len(shown) <= limit:
+        return clean(shown) if not cut else (shown, cut)
+    return clean(shown[:limit]), cut + len(shown) - limit
+
+
+def _with_limit(fields: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return an item or an answer with its texts cut."""
+    return {
+        **fields,
+        **{name: _cut(fields[name], limit) for name in _TEXTS if name in fields},
+        **{name: [_cut(text, limit) for text in fields[name]] for name in _LISTS if name in fields},
+        **{name: [_with_limit(each, limit) for each in fields[name]] for name in ("answers",) if name in fields},
+    }
+
+
+def _json(value: object) -> bytes:
+    """Return JSON that ends no element and no line of a script."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text.encode("utf-8", "replace")
+
+
+def _scripts(items: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    first, size = 0, 0
+    for number, item in enumerate(items):
+        if size and size + len(item) > CHUNK_BYTES:
+            yield first, _script(first, items[first:number])
+            first, size = number, 0
+        size += len(item)
+    if items:
+        yield first, _script(first, items[first:])
+
+
+def _script(first: int, items: Sequence[bytes]) -> bytes:
+    return b"siteItems(%d,[%s]);\n" % (first, b",\n".join(items))
+
 
 log = logging.getLogger("vlmsweep")
 

@@ -27,8 +27,7 @@ def site(
     json: Json = False,
 ) -> None:
     """Write reports, leaderboard and all samples with their answers as a static site, without server and network."""
-    from jobs.site.build import build_site
-    from jobs.site.folder import SiteFolder
+    from jobs.site.build import SiteFolder, build_site
     from pipelines.storage.lock import exclusive
     from pipelines.storage.store import Store
 

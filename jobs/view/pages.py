@@ -8,21 +8,17 @@ from urllib.parse import urlencode
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from jobs.view.detail import load_detail
-from jobs.view.diff import CHANGES, changes_by_model, find_difference, metric_changes, pair_of
-from jobs.view.filters import JUDGED, SORTS, Filter
-from jobs.view.index import Index
-from jobs.view.listing import Item, Samples
+from jobs.view.detail import CHANGES, changes_by_model, find_difference, load_detail, metric_changes, pair_of
+from jobs.view.index import Index, Row, benchmark_table, benchmark_tables, category_rows
+from jobs.view.listing import JUDGED, SORTS, Filter, Item, Samples
 from jobs.view.loading import Loader
-from jobs.view.overview import Row, benchmark_table, benchmark_tables, category_rows
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import DatasetError
 from pipelines.ingest.dataset import Dataset
 from pipelines.rendering.environment import environment
-from pipelines.samples.media import MediaReader
+from pipelines.samples.media import MediaReader, ReportFile, report_file
 from pipelines.samples.outputs import OUTCOMES, Output, by_label
 from pipelines.samples.prompts import SampleReader
-from pipelines.samples.report_files import ReportFile, report_file
 
 _SHOWN: Final = 8_000  # characters of one text on a page; its whole is at an address of its own
 _FOLDED: Final = 900  # characters beyond which the rest is folded

@@ -7,7 +7,7 @@ from models.messages import Call, CallReply, Frames, Media
 
 
 class Engine(Protocol):
-    """Answers calls. Built where it runs, used by one thread, closed once.
+    """Answers calls. Built where it runs, used by one thread unless it has `wanted_calls`, closed once.
 
     `generate` takes all calls of one media group at once, may answer in any order, and answers each exactly once.
     A call that fails yields a `Failure`; an engine that is broken raises `EngineUnreachableError`, and then none of the
@@ -35,6 +35,13 @@ def prepare(engine: Any, calls: Sequence[Call], media: Mapping[Media, Frames]) -
         engine = engine.engine
     if hasattr(engine, "prepare"):
         engine.prepare(calls, media)
+
+
+def wanted_calls(engine: Any) -> int:
+    """Return how many open calls keep an engine busy, from several threads if one has too few; 0 for one thread."""
+    while isinstance(engine, EngineWrapper):
+        engine = engine.engine
+    return int(getattr(engine, "wanted_calls", 0))
 
 
 class EngineWrapper:

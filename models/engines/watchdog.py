@@ -31,22 +31,26 @@ class WatchdogEngine(EngineWrapper):
     ) -> None:
         super().__init__(engine)
         self._stall_timeout_s, self._on_stall = stall_timeout_s, on_stall
-        self._deadline: float | None = None
-        self._limit = 0.0
+        self._limits: dict[int, float] = {}  # seconds to the next reply, by thread that waits for one
+        self._deadline = 0.0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="engine-watchdog", daemon=True)
         self._thread.start()
 
     def generate(self, calls: Sequence[Call], media: Mapping[Media, Frames]) -> Iterator[CallReply]:
-        """Yield the engine's replies; the time that the caller takes between two does not count."""
-        self._limit = response_timeout(self._stall_timeout_s, calls)
+        """Yield the engine's replies; the time that the caller takes between two does not count.
+
+        Several threads may wait: the engine has stalled if none of them gets a reply.
+        """
+        limit, thread = response_timeout(self._stall_timeout_s, calls), threading.get_ident()
         replies = self.engine.generate(calls, media)
         while True:
-            self._deadline = monotonic() + self._limit
+            self._limits[thread] = limit
+            self._deadline = monotonic() + max(self._limits.values())
             try:
                 reply = next(replies, None)
             finally:
-                self._deadline = None
+                del self._limits[thread]
             if reply is None:
                 return
             yield reply
@@ -61,11 +65,10 @@ class WatchdogEngine(EngineWrapper):
     def _watch(self) -> None:
         interval = min(LONGEST_CHECK_INTERVAL_S, self._stall_timeout_s / CHECKS_PER_TIMEOUT)
         while not self._closed.wait(interval):
+            limits = [*self._limits.values()]
+            limit = max(limits, default=self._stall_timeout_s)
             # Renewed at every check: it fires where no Python can run at all, or where the callback fails.
-            faulthandler.dump_traceback_later(
-                max(self._limit, self._stall_timeout_s) + STUCK_S, exit=True, file=_STDERR
-            )
-            deadline = self._deadline
-            if deadline is not None and monotonic() > deadline:
-                self._on_stall(EngineStalledError(f"no answer within {self._limit:g} s"))
+            faulthandler.dump_traceback_later(limit + STUCK_S, exit=True, file=_STDERR)
+            if limits and monotonic() > self._deadline:
+                self._on_stall(EngineStalledError(f"no answer within {limit:g} s"))
                 return

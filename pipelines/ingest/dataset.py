@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,7 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from models.messages import Media
-from pipelines.benchmarks.known_tables import TableDefinition, add_table
+from pipelines.benchmarks import code_benchmarks
+from pipelines.benchmarks.known_tables import TableDefinition, add_table, use_tables
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
@@ -236,3 +237,24 @@ def write_shard(store: Store, path: str, samples: Sequence[Sample]) -> ShardInfo
 def _from_row(row: dict[str, Any]) -> Sample:
     media = tuple(MediaRef(**ref) for ref in row["media"] or ())
     return Sample(**{**row, "media": media, "data": json.loads(row["data"])})
+
+
+def load_tables(data: str, names: Iterable[str] = ()) -> None:
+    """Read the definitions of the table benchmarks under `data`, unless all `names` are benchmarks with code.
+
+    DatasetError for one of the names whose data are damaged; the others' damage is their own.
+    """
+    named, with_code = set(names), set(code_benchmarks())
+    if named and named <= with_code:
+        return
+    store = Store(data)
+    for folder in store.folders():
+        if folder in with_code:
+            continue
+        try:
+            table = Dataset.open(store, folder).manifest.table
+        except DatasetError:
+            if folder in named:
+                raise
+            continue
+        use_tables([(store.uri, table)] if table else [])

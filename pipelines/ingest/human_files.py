@@ -19,7 +19,7 @@ from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import UnknownNameError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.storage.backend import is_remote, location_problem
-from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.lock import LOCK
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

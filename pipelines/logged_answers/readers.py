@@ -1,17 +1,117 @@
 """The harnesses whose logs are read, and how a file is recognised as a log of one of them."""
 
-from collections.abc import Callable, Iterator
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from models.errors import suggest
+from models.guards.regular_files import open_regular, read_regular
 from pipelines.benchmarks.foreign_files.archives import UnreadableError
+from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UsageError
-from pipelines.logged_answers.json_files import MAX_JSON, json_file, json_lines
-from pipelines.logged_answers.records import Logged
 from pipelines.registry import load, load_all, registered
+
+_VERDICTS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("C", "CORRECT", "TRUE"), 1.0),
+    "P": 0.5,
+    **dict.fromkeys(("I", "N", "INCORRECT", "FALSE"), 0.0),
+}
+"""Words that stand for a verdict: those of Inspect, and what spreadsheets make of a truth value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedAnswer:
+    """One answer in a log. What the log does not hold is empty."""
+
+    file: str
+    line: str  # where in the file, such as `line 7` or a sample's name
+    model: str
+    output: str | None  # as the model gave it; None where the request failed
+    ids: tuple[str, ...] = ()  # names of the question, the most telling first
+    position: str = ""  # its number in the tool's own data set, which is a name only where the question agrees
+    question: str = ""  # as in the tool's data set
+    prompt: str = ""  # what the model read, in which the question stands
+    options: tuple[str, ...] = ()
+    target: str = ""  # the tool's right answer
+    group: Mapping[str, str] | None = None  # task, setting and variant, in logs that are exports of ours
+    excluded: str = ""  # why the question was never sent, in logs that are exports of ours
+    their_correct: float | None = None  # the tool's verdict; between 0 and 1 for a partial one
+    their_answer: str | None = None  # what its reader took from the output
+    their_rule: str = ""  # tool and name of the reader, such as `inspect: choice`
+
+
+Logged: TypeAlias = LoggedAnswer | Rejection
+
+
+def verdict(value: Any) -> float | None:
+    """Return a value of a log as a verdict; None where it is none, such as a score on another scale."""
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, str):
+        return _VERDICTS.get(value.strip().upper(), _number(value))
+    return _number(value)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if 0.0 <= number <= 1.0 else None
+
+
+MAX_TEXT: Final = 32 << 20  # bytes of a line
+MAX_JSON: Final = 128 << 20  # bytes of a file that is one JSON value
+_CHUNK: Final = 1 << 20
+
+
+def parse(content: bytes | str) -> Any:
+    """Return a JSON value; UnreadableError for anything else."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, lists without end
+        raise UnreadableError(f"is not readable as JSON ({error})") from error
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, Any | UnreadableError]]:
+    """Yield the values of a file of JSON lines by line number, or why a line has none; UsageError for no file."""
+    try:
+        with open_regular(path) as file:
+            number = 0
+            while line := file.readline(MAX_TEXT + 1):
+                number += 1
+                if len(line) > MAX_TEXT:
+                    while (chunk := file.readline(_CHUNK)) and not chunk.endswith(b"\n"):
+                        pass
+                    yield number, UnreadableError(f"is longer than {MAX_TEXT >> 20} MiB")
+                elif stripped := line.removeprefix(b"\xef\xbb\xbf").strip():
+                    try:
+                        yield number, parse(stripped)
+                    except UnreadableError as error:
+                        yield number, error
+    except OSError as error:
+        raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
+
+
+def json_file(path: Path) -> Any:
+    """Return the value of a file; UsageError where it has none, or is too large."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_JSON:
+            raise UsageError(
+                f"--predictions {path}: {size >> 20:,} MiB of JSON in one value, at most {MAX_JSON >> 20} are read; "
+                "give the tool's other form, such as Inspect's .eval"
+            )
+        return parse(read_regular(path))
+    except OSError as error:
+        raise UsageError(f"--predictions {path}: cannot be read ({error})") from error
+    except UnreadableError as error:
+        raise UsageError(f"--predictions {path}: {error}") from error
+
 
 GROUP: Final = "vlmsweep.prediction_readers"  # entry points: name of a harness -> `LogReader`
 _MAX_FILES: Final = 10_000

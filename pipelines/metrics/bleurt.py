@@ -7,8 +7,8 @@ checkpoints are loaded into transformers' RemBERT under other names, and its Sen
 from collections.abc import Sequence
 from typing import Any, Final
 
+from pipelines.metrics.bertscore import batches
 from pipelines.metrics.scorer_checkpoint import CheckpointSource, load_model
-from pipelines.metrics.token_vectors import batches
 
 _RENAMED_WEIGHTS: Final = {
     r"^bleurt\.encoder\.embedding_projection\.": "rembert.encoder.embedding_hidden_mapping_in.",

@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.metrics.intervals import FloatArray
-from pipelines.metrics.stats import RESAMPLES, row_draws
+from pipelines.metrics.intervals import RESAMPLES, FloatArray, row_draws
 
 THRESHOLDS: Final = tuple(k / 100 for k in range(101))  # of F1@k; divided one by one, since a running sum drifts
 

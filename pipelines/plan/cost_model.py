@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cluster.scheduling.workload import ModelWorkload
+from cluster.scheduling.gpu_scheduler import ModelWorkload
 from models.engine_choice import repeated_prefix_reason
 from models.entry_fields import Price
 from models.gpu_memory import format_bytes

@@ -1,27 +1,100 @@
-"""From samples to prompts: the rows of a plan, whichever model answers them."""
+"""From samples to prompts: the rows of a plan, whichever model answers them, with captions and token estimates."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Literal, Self
 
 from models.message_codec import dump_steps
-from models.messages import Generation, prompt_sha256
+from models.messages import Generation, Media, Step, Text, prompt_sha256
 from pipelines.benchmarks import benchmark, table_benchmark
 from pipelines.benchmarks.base import BenchmarkDefinition, PromptInput
 from pipelines.benchmarks.known_tables import TableDefinition, add_table
 from pipelines.benchmarks.prompt_templates import PromptTexts
-from pipelines.benchmarks.records import Prompt, Sample, repeated_variant
-from pipelines.hashing import json_members, stable_json
+from pipelines.benchmarks.records import MediaRef, Prompt, Sample, repeated_variant
+from pipelines.benchmarks.replies.cleaning import clean_reply
+from pipelines.hashing import json_members, stable_id, stable_json
 from pipelines.ingest.dataset import media_path
 from pipelines.json_records import read_record
-from pipelines.plan.captions import captioner_name
 from pipelines.plan.selection import TaskSetting, holds_captions
 from pipelines.plan.stored_plan import PlanRow, iter_media, media_group_key
 from pipelines.plan.stress.conditions import Condition
-from pipelines.plan.token_estimate import decoded_bytes, estimate_tokens
+from pipelines.storage.parts import iter_parts, part_folder
+from pipelines.storage.store import Store
+
+CHARS_PER_TOKEN = 3.5
+PIXELS_PER_TOKEN = 28 * 28
+UNKNOWN_PIXELS = 640 * 360
+LEAST_CACHED_TOKENS = 1024  # of a prefix that providers keep; some keep only longer ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEstimate:
+    """Prompt tokens of one request over all its steps."""
+
+    prompt_tokens: int = 0
+    media_tokens: int = 0  # those of pictures and clips
+    first_media_tokens: int = 0  # those of the first picture or clip, which a media group shares
+    pictures: int = 0  # pictures and frames
+
+
+def estimate_tokens(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> TokenEstimate:
+    """Estimate the prompt tokens of a request: 3.5 characters a token, 28 x 28 pixels a token, two frames deep."""
+    text, shown, pictures = 0, [], 0
+    for part in (part for step in steps for turn in step.turns for part in turn.parts):
+        if isinstance(part, Text):
+            text += round(len(part.text) / CHARS_PER_TOKEN)
+        elif isinstance(part, Media):
+            ref = media.get(part.file)
+            pixels = ref.width * ref.height if ref else UNKNOWN_PIXELS
+            pictures += max(1, part.frames)
+            shown.append(round(pixels / PIXELS_PER_TOKEN) * max(1, (part.frames + 1) // 2))
+    return TokenEstimate(
+        prompt_tokens=text + sum(shown),
+        media_tokens=sum(shown),
+        first_media_tokens=shown[0] if shown else 0,
+        pictures=pictures,
+    )
+
+
+def decoded_bytes(steps: Sequence[Step], media: Mapping[str, MediaRef]) -> int:
+    """Return the bytes of a request's decoded pictures and clips, each once; single-colour ones have none."""
+    parts = {part for step in steps for turn in step.turns for part in turn.parts if isinstance(part, Media)}
+    return sum(
+        max(1, part.frames) * media[part.file].width * media[part.file].height * 3
+        for part in parts
+        if part.file in media
+    )
+
+
+def caption_key(captioner: str, fingerprint: Mapping[str, Any]) -> str:
+    """Return a captioner's name with a hash of all that changes its captions."""
+    return f"{captioner}@{stable_id(dict(fingerprint))[:12]}"
+
+
+def captioner_name(key: str) -> str:
+    """Return the name in a captioner's key."""
+    return key.rpartition("@")[0]
+
+
+def load_captions(out: Store, benchmark_name: str, key: str) -> dict[str, str]:
+    """Load a captioner's captions of this output, cleaned, by picture hash; none where the key is ''.
+
+    One whose thoughts never end is empty: it describes nothing.
+    """
+    if not key:
+        return {}
+    columns = ["variant", "prompt_version", "status", "output"]
+    folder = part_folder("captions", benchmark_name, captioner_name(key))
+    return {
+        row["variant"]: "" if "open_thoughts" in dropped else text
+        for _, table in iter_parts(out, folder, columns)
+        for row in table.to_pylist()
+        if row["status"] == "ok" and row["prompt_version"] == key
+        for text, dropped in [clean_reply(row["output"])]
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pipelines.errors import DamagedPartError
-from pipelines.plan.id_set import IdSet
+from pipelines.plan.plan_store import IdSet
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.requests import ModelTarget
-from pipelines.plan.unit_list import UnitList
+from pipelines.plan.units import UnitList
 
 
 @dataclass(slots=True)

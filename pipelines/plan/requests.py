@@ -14,8 +14,7 @@ from pipelines.benchmarks.records import split_variant
 from pipelines.hashing import hash_text, json_members, stable_id
 from pipelines.ingest.dataset import Dataset, Datasets
 from pipelines.json_records import read_record, read_value
-from pipelines.plan.captions import caption_key
-from pipelines.plan.prompt_plan import PromptPlan, load_generations
+from pipelines.plan.prompt_plan import PromptPlan, caption_key, load_generations
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import selected_groups
 from pipelines.plan.stored_plan import PlanRow, RequestKey

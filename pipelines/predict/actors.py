@@ -4,8 +4,9 @@ import logging
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import chain, repeat
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from cluster.threads import run_in_thread
 from models.engines.gpu_check import check_gpus
 from models.errors import (
     DeviceFailedError,
@@ -26,6 +28,7 @@ from pipelines.plan.cost_model import describe_load
 from pipelines.plan.units import MAX_UNIT_REQUESTS
 from pipelines.predict.job_state import remote_state, replica_device, replica_gpus
 from pipelines.predict.loader import Loaded, MediaGuard
+from pipelines.predict.open_units import OpenUnits
 from pipelines.predict.records import AnsweredUnit, UnitWork
 from pipelines.predict.serialization import (
     count_units,
@@ -38,7 +41,7 @@ from pipelines.predict.serialization import (
 )
 from pipelines.predict.unit_pipeline import UnitPipeline
 from pipelines.ray_data import carry_errors
-from pipelines.storage.retry import retry_store
+from pipelines.storage.errors import retry_store
 from pipelines.storage.store import Store
 
 T = TypeVar("T")
@@ -52,6 +55,7 @@ MAX_LOADER_DEATHS = 9
 of all units of a batch together, and two at each of four media."""
 ENGINE_DIED = 13  # exit code of a replica whose engine died
 
+SAVE_LOOK_S = 5.0  # between looks whether answers of endpoints wait to be committed
 FEED_S = 0.1  # between looks whether another job has begun
 LOAD_PAUSES_S = (10.0, 20.0, 40.0, 60.0)  # before a replica that could not load tries again; the last one is repeated
 
@@ -148,6 +152,7 @@ class EngineActor:
         # A death while it prepares would be blamed on what is answered: a replica that died prepares nothing.
         prepares = prepares and not ray.get_runtime_context().was_current_actor_reconstructed
         self._turn, self._ahead = threading.Lock(), ThreadPoolExecutor(1) if prepares else None
+        self._open_units = OpenUnits(self._pipeline)
         self._bug: Exception | None = None
         self._fatal = ""
         try:
@@ -175,6 +180,8 @@ class EngineActor:
             else:
                 log.info("the engine is loaded%s", describe_load(self._work.spec, time.monotonic() - began))
                 self._state.record_start(name)
+                if self._work.spec.is_endpoint:
+                    run_in_thread("save", self._save)
                 return ""
         return reason
 
@@ -186,11 +193,47 @@ class EngineActor:
         """
         if self._bug:
             raise self._bug
-        units = unpack_units(batch)
+        units, has_many = unpack_units(batch), count_units(batch) > 1
+        if not self._fatal and self._pipeline.wanted_calls:
+            yield from _packed(self._streamed(units, has_many=has_many))
+            return
         upcoming = next(units)
         self._prepare(upcoming)
         with self._turn:
-            yield from self._answer_batch(chain([upcoming], units), has_many=count_units(batch) > 1)
+            prepared = self._each_prepared(chain([upcoming], units))
+            yield from _packed(self._answer(loaded, has_many=has_many) for loaded in prepared)
+
+    def _streamed(self, units: Iterator[Loaded], *, has_many: bool) -> Iterator[AnsweredUnit]:
+        """Answer units in threads, for an engine that takes several at once; yield them in their order.
+
+        One at which an engine died is answered alone: what kills it again is then the cause.
+        """
+        answers = deque[tuple[Loaded, Future[AnsweredUnit] | None]]()
+        for loaded in units:
+            if self._is_stored(loaded, has_many=has_many):
+                answers.append((loaded, None))
+                continue
+            is_alone = self._state.was_begun(loaded.unit.part)
+            with self._turn:  # in the order of their batches
+                self._open_units.wait(partial(self._open_units.has_room, is_alone=is_alone))
+                with worker_log_context(self._log_fields, part=loaded.unit.part):
+                    future = self._open_units.start(loaded, lambda answered, _: answered, is_alone=is_alone)
+            answers.append((loaded, future))
+            while answers and (answers[0][1] is None or answers[0][1].done()):
+                yield self._result(*answers.popleft())
+        while answers:
+            yield self._result(*answers.popleft())
+
+    def _result(self, loaded: Loaded, future: Future[AnsweredUnit] | None) -> AnsweredUnit:
+        if future is None:
+            return AnsweredUnit(unit=loaded.unit, is_committed=True)
+        return self._ended(loaded, future.result)
+
+    def _save(self) -> None:
+        """Commit answers of unfinished units in time, for they were paid for."""
+        while not self._fatal:
+            time.sleep(SAVE_LOOK_S)
+            self._open_units.save()
 
     def _prepare(self, loaded: Loaded) -> None:
         if self._ahead and not self._fatal:
@@ -206,25 +249,28 @@ class EngineActor:
             yield loaded
             loaded = upcoming
 
-    def _answer_batch(self, units: Iterator[Loaded], *, has_many: bool) -> Iterator[Any]:
-        pending: list[AnsweredUnit] = []
-        for loaded in self._each_prepared(units):
-            if pending and sum(a.unit.requests for a in pending) + loaded.unit.requests > MAX_UNIT_REQUESTS:
-                yield pack_answers(pending)
-                pending = []
-            with worker_log_context(self._log_fields, part=loaded.unit.part):
-                pending.append(self._answer(loaded, may_be_committed=has_many and not loaded.unit.retried))
-        yield pack_answers(pending)
-
-    def _answer(self, loaded: Loaded, *, may_be_committed: bool) -> AnsweredUnit:
-        part = loaded.unit.part  # stored already if a replica died at a later unit of its batch
-        if may_be_committed and self._state.was_answered(part) and retry_store(partial(self._out.exists, part)):
+    def _answer(self, loaded: Loaded, *, has_many: bool) -> AnsweredUnit:
+        if self._is_stored(loaded, has_many=has_many):
             return AnsweredUnit(unit=loaded.unit, is_committed=True)
+        with worker_log_context(self._log_fields, part=loaded.unit.part):
+            return self._ended(loaded, partial(self._pipeline.answer, loaded))
+
+    def _is_stored(self, loaded: Loaded, *, has_many: bool) -> bool:
+        """Return whether a unit is stored, because a replica died at a later unit of its batch."""
+        part = loaded.unit.part
+        if not has_many or loaded.unit.retried or not self._state.was_answered(part):
+            return False
+        # That of an endpoint may hold what was answered first.
+        return bool(retry_store(partial(self._out.exists, part))) and not self._work.spec.is_endpoint
+
+    def _ended(self, loaded: Loaded, answer: Callable[[], AnsweredUnit]) -> AnsweredUnit:
+        """Return what was answered, or why the model is given up."""
         if not self._fatal:
             try:
-                return self._pipeline.answer(loaded)
+                return answer()
             except EngineUnreachableError as error:
                 self._fatal = str(error)
+                self._open_units.save(after_s=0.0)
             except EngineDiedError as error:
                 self._fatal = self._end(error)
         return AnsweredUnit(unit=loaded.unit, fatal=self._fatal)
@@ -248,3 +294,14 @@ class EngineActor:
         with worker_log_context(self._log_fields, part=part, request_id=request_id):
             log.warning("%s; restarting the replica", error)
         os._exit(ENGINE_DIED)
+
+
+def _packed(answers: Iterator[AnsweredUnit]) -> Iterator[Any]:
+    """Pack small units that follow one another into one row."""
+    pending: list[AnsweredUnit] = []
+    for answered in answers:
+        if pending and sum(a.unit.requests for a in pending) + answered.unit.requests > MAX_UNIT_REQUESTS:
+            yield pack_answers(pending)
+            pending = []
+        pending.append(answered)
+    yield pack_answers(pending)

@@ -36,6 +36,10 @@ class AttemptTracker:
         blamed = {request_id: "engine_died" for request_id, count in deaths.items() if count >= BLAMED_DEATHS}
         return self._attempts[unit], blamed | self._stalled_at.get(unit, {})
 
+    def was_begun(self, unit: str) -> bool:
+        """Return whether an attempt at a unit has begun that did not end: its engine died meanwhile."""
+        return self._attempts.get(unit, 0) > 0
+
     def begin_single(self, unit: str, request_id: str) -> None:
         """Record that this request is being answered alone."""
         self._in_progress[unit] = request_id

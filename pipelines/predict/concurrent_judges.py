@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from cluster.connection import ClusterInfo
 from cluster.errors import ClusterError, RunCancelledError
-from cluster.scheduling.workload import ModelWorkload
+from cluster.scheduling.gpu_scheduler import ModelWorkload
 from models.errors import ModelError
 from models.spec import ModelSpec
 from pipelines.errors import FencedError, InternalError, LockedError, PipelineError

@@ -25,6 +25,7 @@ from pipelines.predict.actors import EngineActor, commit_units, load_units, read
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.job_state import JobState, remote_state
 from pipelines.predict.loader import Loaded
+from pipelines.predict.open_units import OpenUnits
 from pipelines.predict.records import Job, KeptReplicas, Receipt
 from pipelines.predict.replica_board import ReplicaWatch, rows_note
 from pipelines.predict.serialization import pack_batch, unpack_receipts
@@ -43,6 +44,8 @@ COMMITS_PER_REPLICA = 4
 WAITING_BYTES = 64 << 20
 WAITING_BATCHES = 4
 """Most that is loaded and unanswered per replica: these bytes, or this many of the largest batches if more."""
+STREAMED_CALLS = 8
+"""Batches that a replica gets at once where its engine takes several units: 512 requests about pictures, at 64 each."""
 CAPACITY_WAIT_S = 50.0
 NODE_WAIT_S = 1800.0
 """Seconds to wait for a node that is large enough: of a standing cluster, and where the head says that some may come. A
@@ -50,6 +53,7 @@ launch that is refused is tried again by the autoscaler: no spot node now is the
 NODE_RETRY_S = 300.0  # of these, until a model that shares the cluster lets those that wait go first
 _STREAM_LOCK = threading.Lock()  # settings of Ray Data belong to the process and not to the thread
 _RESOURCES = {"num_gpus": "GPU", "num_cpus": "CPU"}
+LOOK_S = 0.2  # between looks whether another replica has ended the run, and answers wait to be committed
 MAX_PASSES = 3  # how often units that the cluster loses are sent
 
 
@@ -163,7 +167,7 @@ def _stream(job: Job, cluster: ClusterInfo, job_actor: Any, call: int = 0) -> An
     items = _BatchItems(batches)
     with _STREAM_LOCK:
         quiet_ray_data()
-        _limit_waiting(batches.max_media_bytes, replicas)
+        _limit_waiting(batches.max_media_bytes, replicas, STREAMED_CALLS if job.spec.is_streamed else WAITING_BATCHES)
         if job.kept:  # one task: Ray Data would make it one with loading if that had one too
             options = {"num_cpus": 0, "compute": rd.TaskPoolStrategy(size=1)}
             feed = {"job_actor": job_actor, "call": call}
@@ -211,7 +215,7 @@ def _in_stages(rows: Any, job: Job, cluster: ClusterInfo, job_actor: Any, count:
             **_EACH_ROW,
             zero_copy_batch=True,
             fn_constructor_kwargs={**shared, "job_actor": job_actor, "prepares": prepares},
-            compute=_pool(replicas, calls=2 if prepares else 1),
+            compute=_pool(replicas, calls=STREAMED_CALLS if job.spec.is_streamed else 2 if prepares else 1),
             **_engine_resources(job.spec, cluster) | ({"num_cpus": 0} if job.kept else {}),
         )
         .map_batches(
@@ -232,13 +236,13 @@ def _prepares_ahead(spec: ModelSpec, cluster: ClusterInfo) -> bool:
 def _pool(replicas: int, *, calls: int) -> Any:
     """Return a pool of a fixed size, because a smaller one loads the weights again after each pause.
 
-    With two concurrent calls a replica prepares one batch while it answers another.
+    With two concurrent calls a replica prepares one batch while it answers another; with more it answers several.
     """
     import ray.data as rd
 
     return rd.ActorPoolStrategy(
         size=replicas,
-        max_tasks_in_flight_per_actor=2,
+        max_tasks_in_flight_per_actor=max(2, calls),
         max_concurrent_calls_per_actor=calls,
         enable_true_multi_threading=calls > 1,
     )
@@ -249,11 +253,11 @@ def _max_tasks(tasks: int, cluster: ClusterInfo) -> int:
     return tasks if cluster.address else min(tasks, max(2, int(cluster.cpus)))
 
 
-def _limit_waiting(largest: int, replicas: int) -> None:
+def _limit_waiting(largest: int, replicas: int, batches: int) -> None:
     """Bound what loaders prepare before engines take it: else half of the object store fills."""
     import ray.data as rd
 
-    limit = replicas * max(WAITING_BYTES, WAITING_BATCHES * largest)
+    limit = replicas * max(WAITING_BYTES, batches * largest)
     rd.DataContext.get_current().execution_options.resource_limits = rd.ExecutionResources.for_limits(
         object_store_memory=limit
     )
@@ -297,7 +301,10 @@ class _NotedAttempts(AttemptTracker):
 def run_in_process(
     job: Job, on_receipt: Callable[[Receipt], None], note: Callable[[str], None] = lambda _: None
 ) -> None:
-    """Run a job's units in this process, for an engine that can neither end nor stall it; one thread per replica.
+    """Run a job's units in this process, for an engine that can neither end nor stall it.
+
+    A replica answers as many units at once as keep its engine busy. What is answered is committed when its unit is
+    whole, 30 s after its first answer, or when an exception ends the run, such as an interrupt.
 
     `note` gets sentences on how many rows of unfinished units are answered.
 
@@ -308,17 +315,19 @@ def run_in_process(
     exclusive_groups = ExclusiveGroups([unit] for unit in job.units)
     units, lock, attempts = iter(job.units), threading.Lock(), _NotedAttempts(note)
 
+    def receive(receipt: Receipt) -> None:
+        with lock:
+            on_receipt(receipt)
+            note("")
+
     def answer(is_stopped: Callable[[], bool]) -> None:
         with closing(UnitPipeline(job.work, "driver", attempts=attempts)) as pipeline:
-            loading = load_next(pipeline)
-            while loading and not is_stopped():
-                loaded = loading.result()
-                loading = load_next(pipeline)
-                with log_context(part=loaded.unit.part):
-                    receipt = pipeline.commit(pipeline.answer(loaded))
-                with lock:
-                    on_receipt(receipt)
-                    note("")
+            open_units = OpenUnits(pipeline, receive)
+            try:
+                _answer_units(pipeline, open_units, load_next, receive, is_stopped)
+            except BaseException:
+                open_units.give_up()
+                raise
 
     def load_next(pipeline: UnitPipeline) -> Future[Loaded] | None:
         with lock:
@@ -334,3 +343,32 @@ def run_in_process(
             answer(is_stopped)
     except (EngineUnreachableError, MissingSecretError, ShellSettingError) as error:
         raise ModelUnavailableError(f"model {job.model!r}: {error}") from error
+
+
+def _answer_units(
+    pipeline: UnitPipeline,
+    open_units: OpenUnits,
+    load_next: Callable[[UnitPipeline], Future[Loaded] | None],
+    receive: Callable[[Receipt], None],
+    is_stopped: Callable[[], bool],
+) -> None:
+    """Load, answer and commit units in this thread's pipeline; the next one is loaded meanwhile."""
+    answers = list[Future[None]]()
+
+    def wait(condition: Callable[[], bool]) -> None:
+        while not open_units.wait(condition, LOOK_S):
+            if is_stopped():
+                raise RunCancelledError("another replica has ended the run")
+            open_units.save()
+        for future in filter(Future.done, answers):
+            future.result()
+        answers[:] = (future for future in answers if not future.done())
+
+    loading = load_next(pipeline)
+    while loading and not is_stopped():
+        wait(loading.done)
+        loaded = loading.result()
+        loading = load_next(pipeline)
+        wait(open_units.has_room)
+        answers.append(open_units.start(loaded, lambda done, counted: receive(pipeline.commit(done, counted=counted))))
+    wait(lambda: open_units.is_empty)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from cluster.scheduling.failed_devices import FailedDevices
+from cluster.scheduling.gpu_scheduler import FailedDevices
 from models.spec import ModelSpec
 from pipelines.predict.attempts import AttemptTracker
 from pipelines.predict.replica_board import LoadProgress, ReplicaBoard

@@ -21,12 +21,11 @@ from cluster.threads import in_background
 from models.spec import ModelSpec
 from pipelines.errors import CostLimitReachedError, ModelUnavailableError
 from pipelines.logging_context import log_context
-from pipelines.plan.completed import load_completed, repair_output
 from pipelines.plan.context import SweepContext
 from pipelines.plan.cost_model import model_workload
-from pipelines.plan.planner import plan_model
+from pipelines.plan.planner import load_completed, plan_model, repair_output
 from pipelines.plan.records import ModelPlan
-from pipelines.plan.unit_list import UnitList, count_requests
+from pipelines.plan.units import UnitList, count_requests
 from pipelines.predict.batches.runner import run_in_batches, warn_of_batches
 from pipelines.predict.clip_sharing import NO_CLIPS, ClipSharing, clip_sharing
 from pipelines.predict.concurrent_judges import ConcurrentJudges, IdleGpus

@@ -14,8 +14,7 @@ from pipelines.plan.records import ModelPlan
 from pipelines.predict.records import Receipt, TaskCount
 from pipelines.storage.backend import is_remote
 from pipelines.storage.parts import folder_names
-from pipelines.storage.published_files import put_named
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, put_named
 
 log = logging.getLogger(__name__)
 

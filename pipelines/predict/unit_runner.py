@@ -38,19 +38,22 @@ class UnitRunner:
 
     def __init__(self, engine: Engine, attempts: AttemptTracker) -> None:
         self._engine, self._attempts = engine, attempts
-        self.current_request = ("", "")  # the part that is being answered, and the request if it is sent alone, else ''
+        self._current: dict[str, str] = {}  # by part that is being answered: the request if it is sent alone, else ''
         self._reported = monotonic()
 
-    def answer(self, loaded: Loaded) -> list[dict[str, Any]]:
-        """Return all rows of the unit, each request once.
+    def answer(self, loaded: Loaded, rows: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        """Return all rows of the unit, each request once; several threads may each answer a unit.
+
+        They are appended to `rows`, if given, as they are answered.
 
         Raises:
-            EngineUnreachableError: the model is unavailable; nothing of the unit counts as done.
-            EngineDiedError: the engine must be rebuilt; nothing of the unit counts as done.
+            EngineUnreachableError: the model is unavailable; no other request of the unit counts as done.
+            EngineDiedError: the engine must be rebuilt; no other request of the unit counts as done.
         """
         part = loaded.unit.part
         attempt, blamed = self._attempts.begin(part)
-        rows = list(loaded.ready)
+        rows = [] if rows is None else rows
+        rows += loaded.ready
         requests = []
         for request in loaded.requests:
             if request.request_id in blamed:
@@ -59,24 +62,31 @@ class UnitRunner:
                 rows.append(self._row(loaded, Reply(request_id=request.request_id, outcome=outcome)))
             else:
                 requests.append(request)
-        self.current_request = (part, "")
+        self._current[part] = ""
         try:
             if attempt == 1:
-                rows += [self._row(loaded, reply) for reply in self._answer_all(requests, loaded.media)]
-                return rows
-            for request in requests:
-                self.current_request = (part, request.request_id)
-                self._attempts.begin_single(*self.current_request)
-                rows.append(self._row(loaded, self._answer_single(request, loaded.media)))
-                self._attempts.end_single(*self.current_request)
+                for reply in self._answer_all(part, requests, loaded.media):
+                    rows.append(self._row(loaded, reply))
+            else:
+                for request in requests:
+                    self._current[part] = request.request_id
+                    self._attempts.begin_single(part, request.request_id)
+                    rows.append(self._row(loaded, self._answer_single(request, loaded.media)))
+                    self._attempts.end_single(part, request.request_id)
         except EngineStalledError:
             self.record_stall()
             raise
         except EngineDiedError as error:
             if not isinstance(error, DeviceFailedError):  # else the request may be the cause, as of a process's death
-                self._attempts.forgive(*self.current_request)
+                self._attempts.forgive(part, self._current[part])
             raise
+        del self._current[part]
         return rows
+
+    @property
+    def current_request(self) -> tuple[str, str]:
+        """The part that is being answered, the last one of several, and the request if it is sent alone, else ''."""
+        return next(reversed(self._current.items()), ("", ""))
 
     def prepare(self, loaded: Loaded) -> None:
         """Let the engine preprocess the media of a unit while it answers another in its own thread."""
@@ -84,19 +94,20 @@ class UnitRunner:
         prepare(self._engine, calls, loaded.media)
 
     def record_stall(self) -> None:
-        """Record that the engine stalled at the current request; from any thread."""
-        self._attempts.record_stall(*self.current_request)
+        """Record that the engine stalled at the current requests; from any thread."""
+        for part, request_id in [*self._current.items()]:
+            self._attempts.record_stall(part, request_id)
 
     def _row(self, loaded: Loaded, reply: Reply) -> dict[str, Any]:
         return prediction_row(loaded.columns[reply.request_id], reply)
 
-    def _answer_all(self, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
+    def _answer_all(self, part: str, requests: Sequence[Request], media: Mapping[Media, Frames]) -> Iterator[Reply]:
         """Send all requests at once, and those that an exception left unanswered one by one."""
         unanswered = {request.request_id: request for request in requests}
         try:
             for reply in answer_requests(self._engine, requests, media):
                 del unanswered[reply.request_id]
-                self._report(len(requests) - len(unanswered))
+                self._report(part, len(requests) - len(unanswered))
                 yield reply
         except (EngineUnreachableError, EngineDiedError, *BUGS):
             raise
@@ -110,11 +121,11 @@ class UnitRunner:
             for request in unanswered.values():
                 yield self._answer_single(request, media)
 
-    def _report(self, rows: int) -> None:
+    def _report(self, part: str, rows: int) -> None:
         """Record answered rows for people who wait; not each one, for the record is in another process."""
         if monotonic() - self._reported > REPORT_EVERY_S:
             self._reported = monotonic()
-            self._attempts.record_rows(self.current_request[0], rows)
+            self._attempts.record_rows(part, rows)
 
     def _answer_single(self, request: Request, media: Mapping[Media, Frames]) -> Reply:
         with log_context(request_id=request.request_id):

@@ -9,8 +9,7 @@ from markupsafe import Markup
 
 from pipelines.benchmarks.tables import Table, TableCell, TableValue
 from pipelines.clean_text import one_line
-from pipelines.rendering.environment import environment
-from pipelines.rendering.escaping import csv_cell, latex, markdown
+from pipelines.rendering.environment import csv_cell, environment, latex, markdown
 from pipelines.rendering.table_layout import FormattedCell, FormattedRow, FormattedTable, lay_out, value_of
 
 _EXTRAS = {"delta": "change", "low": "ci_low", "high": "ci_high", "n": "n", "n_failed": "n_failed", "note": "note"}

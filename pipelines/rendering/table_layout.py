@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from pipelines.benchmarks.metrics_kernel.labels import MetricName
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow, TableValue
-from pipelines.metrics.stats import half_up
+from pipelines.metrics.intervals import half_up
 
 DASH = "\N{EN DASH}"  # a number that was not measured, in every format but CSV, which leaves the cell empty
 

@@ -12,9 +12,9 @@ from pipelines.benchmarks.records import RIGHT
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.predict.records import TaskCount
 from pipelines.report.entry_frame import EntryScores
-from pipelines.report.measured import Measured
+from pipelines.report.judge_tables import ComparedVerdicts
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import ExampleAnswer, ModelItems
-from pipelines.report.other_verdicts import ComparedVerdicts
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.tables.repeats import VarianceRow
 from pipelines.report.tables.token_efficiency import Efficiency

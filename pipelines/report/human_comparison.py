@@ -11,7 +11,7 @@ from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
 from pipelines.benchmarks.records import PublishedValue, is_person
 from pipelines.benchmarks.results import section
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.report.measured import Measured, MetricKey
+from pipelines.report.metrics_file import Measured, MetricKey
 from pipelines.report.references import NumberIndex, chance_on_rows
 from pipelines.report.worded import worded
 

@@ -8,9 +8,9 @@ from pipelines.benchmarks.figures import Figure
 from pipelines.benchmarks.item_lists import ItemList
 from pipelines.benchmarks.tables import Table
 from pipelines.predict.records import TaskCount
-from pipelines.report.landing.judges import Judging
+from pipelines.report.landing.sentences import Judging
 from pipelines.report.landing.standing import Standing
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.tables.token_efficiency import Efficiency
 
 Verdict: TypeAlias = Literal["reproduced", "consistent", "different", "not comparable"]

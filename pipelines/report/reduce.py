@@ -1,4 +1,4 @@
-"""Reduce the scores of one model on one benchmark to metrics, counts and example answers."""
+"""Reduce the scores of each model on each benchmark to metrics, counts and example answers."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -8,6 +8,8 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 import pandas as pd
 
+from cluster.lazy import LazyCluster
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.human import POOLED, HumanInputs
 from pipelines.benchmarks.judges import check_metrics, judge_agreement, metrics_by_judge, without_verdicts
 from pipelines.benchmarks.metrics_kernel.repeats import first_repeats
@@ -15,15 +17,16 @@ from pipelines.benchmarks.people import parsed_answers, replacement_metrics
 from pipelines.benchmarks.records import Metric, Sample, is_person
 from pipelines.benchmarks.replies.cleaning import DROPPED
 from pipelines.ingest.human_files import load_human_files
-from pipelines.plan.context import EntryPlan
-from pipelines.plan.run_manifest import ManifestEntry
+from pipelines.plan.context import EntryPlan, SweepContext
+from pipelines.plan.run_manifest import ManifestEntry, load_run
 from pipelines.plan.stopping.until import Stop
 from pipelines.predict.records import TaskCount
+from pipelines.ray_data import translate_ray_error
 from pipelines.report.entry_frame import EntryRequests, EntryScores, PlannedEntry, asked_rows
 from pipelines.report.entry_results import EntryResults, counts_of, examples, model_items, outputs_of
-from pipelines.report.measured import TABLES, Measured, MetricSource
+from pipelines.report.judge_tables import compared_verdicts, verdict_metrics
+from pipelines.report.metrics_file import TABLES, Measured, MetricSource
 from pipelines.report.model import ExampleAnswer, ModelItems
-from pipelines.report.other_verdicts import compared_verdicts, verdict_metrics
 from pipelines.report.pages.items import shown_requests
 from pipelines.report.stressed_rows import stressed_rows
 from pipelines.report.tables.repeats import variance_rows
@@ -259,3 +262,68 @@ def _media_keys(plans: Sequence[EntryPlan], counted: Collection[str]) -> Iterato
         for part in plan.plan.parts:
             keys = {plan.entry.target.request_id(row): media_key(row.messages) for _, row in plan.plan.iter_part(part)}
             yield {name: key for name, key in keys.items() if name not in counted}
+
+
+MAX_ROWS_HERE = 20_000  # reduced in this process by a run on one machine
+
+
+def reduce_all(context: SweepContext, entries: Sequence[ManifestEntry], cluster: LazyCluster) -> list[EntryResults]:
+    """Reduce every entry, and the ensembles: here if they are small, else each in a task of its own on the cluster."""
+    planned = [_planned(context, entry) for entry in entries]
+    names = sorted({entry.benchmark for entry in entries})
+    groups = [[entry for entry in planned if entry.entry.benchmark == name] for name in names]
+    people = _people(context, names)
+    joint = [
+        [planned for planned in group if ensemble.is_member(planned.entry.model)]
+        for group in groups
+        if (ensemble := group[0].entry.definition.ensemble)
+    ]
+    in_sets = [in_set for entry in planned for in_set in (entry, *entry.other_prompt_sets)]
+    rows = sum(plan.plan.rows for in_set in in_sets for plan in in_set.plans)
+    persons = [
+        [person for person in group if person.entry.model not in benchmark(name).human.pseudo_people]
+        for name, group in people.items()
+    ]
+    is_here = cluster.is_embedded and rows <= MAX_ROWS_HERE
+    submit = run_later if is_here else _submit
+    tasks = [partial(reduce_entry, entry, people[entry.entry.benchmark], context.out, submit) for entry in planned]
+    tasks += [partial(reduce_ensemble, group, context.out) for group in joint if len(group) > 1]
+    tasks += [partial(reduce_people, group, context.out) for group in persons if len(group) > 1]
+    if not is_here:
+        cluster.connect()
+    results = [result() for result in [submit(task) for task in tasks]]
+    return sorted(results, key=lambda of: any(is_person(row.model) for row in of.metrics))  # people stand together
+
+
+def _planned(context: SweepContext, entry: ManifestEntry) -> PlannedEntry:
+    first, *further_sets = [PlannedEntry(in_set, context.entry_plans(in_set)) for in_set in entry.by_prompt_set()]
+    return PlannedEntry(entry, first.plans, further_sets)
+
+
+def _submit(function: Callable[[], T]) -> Callable[[], T]:
+    """Run a function on the cluster, in a task of its own; a task that waits for another leaves it its processor."""
+    import ray
+
+    result = ray.remote(num_cpus=0.5)(_call).remote(function)
+
+    def wait() -> T:
+        try:
+            value: T = ray.get(result)
+        except ray.exceptions.RayError as error:
+            raise translate_ray_error(error) from error
+        return value
+
+    return wait
+
+
+def _call(function: Callable[[], T]) -> T:
+    return function()
+
+
+def _people(context: SweepContext, names: Sequence[str]) -> dict[str, list[PlannedEntry]]:
+    """Return the people of an output by benchmark, of whom a report may leave out some."""
+    people: dict[str, list[PlannedEntry]] = {name: [] for name in names}
+    for entry in load_run(context.out).entries:
+        if entry.benchmark in people and is_person(entry.model):
+            people[entry.benchmark].append(PlannedEntry(entry, context.entry_plans(entry)))
+    return people

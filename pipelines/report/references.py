@@ -9,7 +9,7 @@ from pipelines.benchmarks.human import POOLED, SAME_ITEMS, HumanLevel, human_met
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import TableValue
-from pipelines.report.measured import Measured, MetricKey
+from pipelines.report.metrics_file import Measured, MetricKey
 
 NumberIndex: TypeAlias = Mapping[tuple[str, MetricKey], Measured]  # by model and what it measures
 

@@ -7,10 +7,9 @@ from typing import TypeVar
 from pipelines.benchmarks.figures import Figure, Points
 from pipelines.benchmarks.tables import Table
 from pipelines.rendering import formats
-from pipelines.rendering.escaping import markdown
-from pipelines.rendering.figures.plain import to_text
-from pipelines.rendering.figures.svg import to_svg_bytes
-from pipelines.report.landing.summary import summary_of
+from pipelines.rendering.environment import markdown
+from pipelines.rendering.figures.svg import to_svg_bytes, to_text
+from pipelines.report.landing.tables import summary_of
 from pipelines.report.metrics_file import PATH as METRICS
 from pipelines.report.metrics_file import metrics_json
 from pipelines.report.model import BenchmarkSection, ReportData, Section

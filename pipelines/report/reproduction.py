@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipelines.benchmarks.published import printed_steps
 from pipelines.benchmarks.records import PublishedValue, is_person
+from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.benchmarks.validation import format_validation_error
 from pipelines.errors import StoreError, UsageError
 from pipelines.json_records import dump_json
@@ -24,10 +25,10 @@ from pipelines.plan.run_spec import scorers_by_kind
 from pipelines.plan.selection import check_names
 from pipelines.report.comparability import Conditions, published_names, published_settings
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.measured import Measured, MetricKey
-from pipelines.report.model import ReproductionResult, Verdict
-from pipelines.storage.published_files import is_as_published
-from pipelines.storage.store import Store
+from pipelines.report.metrics_file import Measured, MetricKey
+from pipelines.report.model import VERDICTS, ReproductionResult, Verdict
+from pipelines.report.worded import worded_if_any
+from pipelines.storage.store import Store, is_as_published
 
 PATH: Final = "report/reproduction.json"
 MARGIN: Final = 0.03
@@ -208,3 +209,46 @@ def load_reproduction(out: Store, models: Sequence[str] = (), margin: float = MA
         check_names("model with published numbers", [model], sorted({result.model for result in results}))
     chosen = [result for result in results if not models or result.model in models]
     return [replace(result, verdict=verdict_within(result, margin)) for result in chosen]
+
+
+def summary_table(results: Mapping[str, Sequence[ReproductionResult]], titles: Mapping[str, str]) -> Table | None:
+    """Return one row per paper with its results by verdict; None where no model has a published row."""
+    rows = []
+    for name, paper_rows in results.items():
+        counts = count_verdicts(paper_rows)
+        numbers = (len({result.model for result in paper_rows}), *(counts[verdict] for verdict in VERDICTS))
+        rows.append(TableRow(label=titles[name], cells=(reproduction_line(paper_rows), *numbers)))
+    return worded_if_any("reproduction", rows, rule=reproduced_rule())
+
+
+def results_table(name: str, title: str, results: Sequence[ReproductionResult]) -> Table | None:
+    """Return one row per result; None where there are none."""
+    rows, line = [TableRow(label=result.model, cells=_cells(result)) for result in results], reproduction_line(results)
+    return worded_if_any("reproduction_cells", rows, name=name, title=title, line=line, rule=reproduced_rule())
+
+
+def _cells(result: ReproductionResult) -> tuple[TableCell, ...]:
+    setting = result.setting
+    if result.published_setting not in (setting, ""):
+        setting = f"{setting} ({result.published_setting})"
+    ours = TableValue(value=result.ours, low=result.ci_low, high=result.ci_high, n=result.n)
+    result_key = (
+        result.table,
+        result.metric,
+        result.task,
+        setting,
+        result.subset,
+        result.category,
+        result.published_model,
+    )
+    return (result.verdict, ours, result.published, result.difference, *result_key, "; ".join(result.reasons))
+
+
+def own_rows_table(name: str, title: str, results: Sequence[ReproductionResult]) -> Table | None:
+    """Return what our own rows could explain of the different results, a row each; None if there are none."""
+    rows = []
+    for result in results:
+        number = " ".join(filter(None, (result.metric, result.task, result.setting, result.subset, result.category)))
+        numbers = (number, result.ours, result.published)
+        rows += [TableRow(label=result.model, cells=(text, *numbers)) for text in result.own_rows]
+    return worded_if_any("own_rows", rows, name=name, title=title)

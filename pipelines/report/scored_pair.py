@@ -16,7 +16,7 @@ from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 from pipelines.benchmarks.records import split_variant
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.paired import repeat_variance
-from pipelines.plan.completed import ids_of_other_prompt_sets
+from pipelines.plan.planner import ids_of_other_prompt_sets
 from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.report.entry_frame import value_columns
 from pipelines.schemas import SCORES

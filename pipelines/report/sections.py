@@ -10,9 +10,9 @@ from pipelines.registry import load_all
 from pipelines.report.entry_results import EntryResults
 from pipelines.report.human_comparison import HumanComparison, gap_tables, human_figures, human_tables
 from pipelines.report.landing.standing import Standing
-from pipelines.report.measured import TABLES, Measured, metrics_by_model
+from pipelines.report.metrics_file import TABLES, Measured, metrics_by_model
 from pipelines.report.model import ReproductionResult, Section
-from pipelines.report.tables.reproduction import summary_table
+from pipelines.report.reproduction import summary_table
 from pipelines.storage.store import Store
 
 GROUP: Final = "vlmsweep.report_sections"

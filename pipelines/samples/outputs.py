@@ -10,12 +10,11 @@ from pipelines.benchmarks.known_tables import use_tables
 from pipelines.errors import PipelineError, UsageError
 from pipelines.ingest.dataset import Dataset
 from pipelines.ingest.human_files import load_human_files
-from pipelines.plan.captions import load_captions
+from pipelines.plan.prompt_plan import load_captions
 from pipelines.plan.run_manifest import PATH as RUN
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run
-from pipelines.report.measured import Measured
 from pipelines.report.metrics_file import PATH as METRICS
-from pipelines.report.metrics_file import load_metrics
+from pipelines.report.metrics_file import Measured, load_metrics
 from pipelines.storage.backend import is_remote, short_labels
 from pipelines.storage.parts import list_parts
 from pipelines.storage.store import Store

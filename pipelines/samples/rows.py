@@ -14,8 +14,7 @@ from pipelines.plan.plan_store import PlanStore, iter_selected_samples
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_existing_run
 from pipelines.plan.selection import check_names
 from pipelines.plan.stored_plan import PlanRow
-from pipelines.report.measured import Measured
-from pipelines.report.metrics_file import load_metrics
+from pipelines.report.metrics_file import Measured, load_metrics
 from pipelines.samples.prompts import ShownMedia, ShownPart, ShownSteps, answered_row, media_of, shown_steps
 from pipelines.storage.parts import list_parts, part_folder, read_part, score_path
 from pipelines.storage.store import Store

@@ -20,12 +20,12 @@ from pipelines.benchmarks.records import JudgeRequest, Row, Verdict
 from pipelines.benchmarks.replies.cleaning import clean_reply
 from pipelines.hashing import stable_id
 from pipelines.media.recent_frames import FrameSource
+from pipelines.plan.prompt_plan import estimate_tokens
 from pipelines.plan.records import ModelPlan
 from pipelines.plan.stored_plan import ROW_GROUP, PlanReader
-from pipelines.plan.token_estimate import estimate_tokens
 from pipelines.plan.units import MediaGroupSlice, WorkUnit, unit_name
 from pipelines.predict.loader import UNGUARDED, Loaded, MediaGuard
-from pipelines.score.rows import ScoringContext
+from pipelines.score.text_scorers import ScoringContext
 from pipelines.storage.parts import batched, iter_parts, part_folder, tables_to_parquet
 from pipelines.storage.store import Store
 

@@ -23,8 +23,7 @@ from pipelines.plan.run_spec import ScorerSpec
 from pipelines.plan.stopping.until import STOPPED
 from pipelines.schemas import SCORES
 from pipelines.score.judge import JudgeReplies
-from pipelines.score.rows import ScoringContext, rows_of
-from pipelines.score.text_scorers import TextScorer, build_scorer, is_available, look_for
+from pipelines.score.text_scorers import ScoringContext, TextScorer, build_scorer, is_available, look_for, rows_of
 from pipelines.storage.backend import FileInfo
 from pipelines.storage.parts import open_part, read_part, score_path, to_parquet
 from pipelines.storage.store import Store

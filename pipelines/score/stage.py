@@ -24,10 +24,10 @@ from pipelines.predict.records import Job
 from pipelines.ray_data import carry_errors, quiet_ray_data, run_rows
 from pipelines.score.judge import JudgeLoaderSpec, JudgeReplies, delete_judge_plans, open_questions, plan_questions
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.score.text_scorers import ScoringContext, rows_of
 from pipelines.storage.backend import FileInfo
+from pipelines.storage.errors import retry_store
 from pipelines.storage.parts import iter_parts, list_parts, part_folder, score_path
-from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import DamagedPartError
 from pipelines.storage.backend import FileInfo
-from pipelines.storage.file_cache import NAMED
-from pipelines.storage.owned_files import is_part
-from pipelines.storage.store import Store
+from pipelines.storage.local_store import is_part
+from pipelines.storage.store import NAMED, Store
 
 CHECKSUM_MARK = b"vlmsweep sha256:"
 

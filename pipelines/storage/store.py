@@ -4,21 +4,63 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import json
+import logging
 import posixpath
 import re
+import threading
 import uuid
-from collections.abc import Callable, Container
+from collections import OrderedDict
+from collections.abc import Callable, Container, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pipelines.errors import StoreError, UsageError
 from pipelines.storage.backend import FileInfo, is_remote, location_problem, relative_path
 from pipelines.storage.errors import describe, is_storage_error, is_transient, no_bucket
-from pipelines.storage.file_cache import NAMED, FileCache
-from pipelines.storage.local_store import LocalStore
-from pipelines.storage.owned_files import is_owned
+from pipelines.storage.local_store import LocalStore, is_owned
 from pipelines.storage.s3_store import S3Store
+
+MAX_BYTES: Final = 64 << 20  # of the contents that one store holds; those used last stay
+NAMED: Final = "named"  # the version of a file whose name is a hash of its content: it has no other
+
+
+class FileCache:
+    """Contents by path and version, up to a number of bytes; several threads may use it."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes, self._bytes = max_bytes, 0
+        self._contents: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, path: str, version: str) -> bytes | None:
+        """Return the content of a file if it is cached in this version."""
+        with self._lock:
+            cached = self._contents.get(path)
+            if cached is None or cached[0] != version:
+                return None
+            self._contents.move_to_end(path)
+            return cached[1]
+
+    def add(self, path: str, version: str, content: bytes) -> None:
+        """Hold a content in place of the file's other versions, and drop those that were not used for longest."""
+        with self._lock:
+            self._drop(path)
+            self._contents[path] = version, content
+            self._bytes += len(content)
+            while self._bytes > self._max_bytes:
+                self._drop(next(iter(self._contents)))
+
+    def drop(self, path: str) -> None:
+        """Hold a file no longer."""
+        with self._lock:
+            self._drop(path)
+
+    def _drop(self, path: str) -> None:
+        if path in self._contents:
+            self._bytes -= len(self._contents.pop(path)[1])
+
 
 T = TypeVar("T")
 
@@ -215,3 +257,71 @@ class ListedFolder:
             return self.store.get(path) == content
         except FileNotFoundError:
             return False
+
+
+log = logging.getLogger(__name__)
+
+RECORD = ".vlmsweep-files.json"
+"""Path -> sha256 of the files that were written last; while they are written, that before and that after."""
+
+
+def publish_files(store: Store, files: Mapping[str, bytes], folder: str = "") -> None:
+    """Write files, those of a report below a `folder`, from which files of its last version are deleted.
+
+    A file that no earlier call wrote, that has changed since, or of which the record is lost or damaged, is copied to
+    `replaced/` before its name is taken.
+    """
+    record = _load_record(store)
+    existing = {info.path: info for info in store.list(folder)}
+    hashes = {path: hashlib.sha256(content).hexdigest() for path, content in files.items()}
+    stale = {path: sha256 for path, sha256 in record.items() if path not in files}
+    # Until all is written a file has its old content or its new one.
+    unfinished = record | {path: f"{record.get(path, '')} {sha256}".strip() for path, sha256 in hashes.items()}
+    if any(record.get(path) != sha256 for path, sha256 in hashes.items()):
+        store.put(RECORD, json.dumps(unfinished, indent=0).encode())
+    for path, content in files.items():
+        if path in existing and existing[path].is_known_to_be(content):
+            continue
+        if path in existing and not _holds(store, path, unfinished[path]):
+            reason = "has changed since vlmsweep wrote it" if path in record else "was not written by vlmsweep"
+            log.warning("%s/%s %s; a copy is in replaced/", store.uri, path, reason)
+            store.copy_aside(path, "replaced")
+        store.put(path, content)
+    for path, sha256 in stale.items() if folder else ():
+        if path in existing and _holds(store, path, sha256):
+            store.delete(path)
+    if not folder:
+        hashes |= stale
+    if hashes != record:
+        store.put(RECORD, json.dumps(hashes, indent=0).encode())
+
+
+def put_named(store: Store, path: str, content: bytes, mark: bytes) -> None:
+    """Write a file under a name that a user may have taken: one without our `mark` is copied to `replaced/` first."""
+    try:
+        present = store.get(path)
+    except FileNotFoundError:
+        present = b""
+    if present not in (b"", content) and mark not in present:
+        log.warning("%s/%s was not written by vlmsweep; a copy is in replaced/", store.uri, path)
+        store.copy_aside(path, "replaced")
+    store.put(path, content)
+
+
+def is_as_published(store: Store, path: str, content: bytes) -> bool:
+    """Return whether a file's content is that of the record; one that is not on record is taken as it is."""
+    sha256 = hashlib.sha256(content).hexdigest()
+    return sha256 in _load_record(store).get(path, sha256).split()
+
+
+def _load_record(store: Store) -> dict[str, str]:
+    try:
+        record = json.loads(store.get(RECORD))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    is_record = isinstance(record, dict) and all(isinstance(hashes, str) for hashes in record.values())
+    return record if is_record else {}
+
+
+def _holds(store: Store, path: str, hashes: str) -> bool:
+    return hashlib.sha256(store.get(path)).hexdigest() in hashes.split()

@@ -11,7 +11,7 @@ from unicodedata import normalize
 
 from models.scratch import scratch
 from pipelines.benchmarks.records import Rejection
-from pipelines.logged_answers.records import verdict
+from pipelines.logged_answers.readers import verdict
 from pipelines.plan.selection import TaskSetting
 from pipelines.plan.stored_plan import PlanRow
 from pipelines.schemas import without_surrogates

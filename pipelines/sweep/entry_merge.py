@@ -7,7 +7,7 @@ from typing import Final
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.prompt_templates import load_yaml
-from pipelines.plan.captions import captioner_name
+from pipelines.plan.prompt_plan import captioner_name
 from pipelines.plan.run_manifest import GroupSelection, ManifestEntry, PromptSet
 from pipelines.plan.selection import TaskSetting, all_groups
 

@@ -13,9 +13,8 @@ from pipelines.benchmarks.human import POOLED
 from pipelines.benchmarks.parquet_source import MAX_PICTURE_BYTES, open_parquet, parquet_rows
 from pipelines.benchmarks.records import Rejection
 from pipelines.errors import UnknownNameError, UsageError
-from pipelines.logged_answers.json_files import json_lines
 from pipelines.logged_answers.matching import match_logs
-from pipelines.logged_answers.readers import GROUP, tool_files
+from pipelines.logged_answers.readers import GROUP, json_lines, tool_files
 from pipelines.plan.run_spec import RunSpec
 from pipelines.plan.selection import check_names
 from pipelines.registry import registered

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.records import TaskCount
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 
 
 @dataclass(frozen=True, slots=True)

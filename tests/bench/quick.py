@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pipelines.predict.executor
-import pipelines.report.reduce_all
+import pipelines.report.reduce
 import pipelines.score.stage
 from models.spec import ModelSpec
 from pipelines.benchmarks.figures import Lines, Series
@@ -84,7 +84,7 @@ def run_stages_here() -> None:
     """Let all stages run in this process, whatever their size."""
     for module, limit in (
         (pipelines.score.stage, "MAX_PARTS_HERE"),
-        (pipelines.report.reduce_all, "MAX_ROWS_HERE"),
+        (pipelines.report.reduce, "MAX_ROWS_HERE"),
     ):
         setattr(module, limit, sys.maxsize)
 

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from jobs.analysis.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p
+from jobs.analysis.items.create import LISTED_Q, benjamini_hochberg, reversed_p
 from jobs.analysis.items.statistics import rest_shares, suspicions
 from pipelines.decisions.evidence import Evidence
 from pipelines.decisions.gate import Claim, Decision, LineResult, decide

@@ -92,7 +92,7 @@ _S3_CHILD = """
 import asyncio.selector_events as events, os, sys
 import aiobotocore.httpsession as session
 import s3fs
-from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.lock import LOCK
 from pipelines.storage.parts import read_parquet
 from pipelines.storage.store import Store
 from pipelines.predict.unit_pipeline import Committer

@@ -16,7 +16,7 @@ from models.messages import Media
 from pipelines.benchmarks import benchmark_names
 from pipelines.errors import DecodeError
 from pipelines.media.decoder import Decoder
-from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.lock import LOCK
 from pipelines.storage.parts import iter_parts
 from pipelines.storage.store import Store
 from tests.chaos.commits import S3_STEPS, STEPS, cut_commit, cut_commit_on_s3, part, unit

@@ -56,38 +56,54 @@ class _Provider:
         return Say(text="AB"[int(prompt, 16) % 2], delay_s=REPLY_S)
 
 
+class _Provided:
+    """One address for all runs, which a request's identity holds, with a provider for each."""
+
+    def __init__(self) -> None:
+        self.provider = _Provider()
+        self.endpoint = ScriptedEndpoint(self._answer).__enter__()  # until the process ends
+
+    def _answer(self, request: EndpointRequest) -> Action:
+        return self.provider(request)
+
+
+@cache
+def _provided() -> _Provided:
+    return _Provided()
+
+
 @cache
 def _undisturbed(scene: Scene) -> tuple[Answers, str, int]:
     """Return the answers of an endpoint without faults, the metrics, and the calls that it answered."""
-    out, provider = scene.folder / "undisturbed-endpoint", _Provider()
-    with ScriptedEndpoint(provider) as endpoint:
-        scene.ended(_run(scene, out, endpoint), out)
-    return read_answers(out), (out / "report" / "metrics.json").read_text(), provider.answered
+    out, provided = scene.folder / "undisturbed-endpoint", _provided()
+    provided.provider = _Provider()
+    scene.ended(_run(scene, out), out)
+    return read_answers(out), (out / "report" / "metrics.json").read_text(), provided.provider.answered
 
 
-def _run(scene: Scene, out: Path, endpoint: ScriptedEndpoint) -> subprocess.Popen[bytes]:
-    models = out.with_suffix(".json")
-    models.write_text(json.dumps({"m": {"engine": "openai", "model": "scripted", "base_url": endpoint.base_url}}))
+def _run(scene: Scene, out: Path) -> subprocess.Popen[bytes]:
+    models, address = out.with_suffix(".json"), _provided().endpoint.base_url
+    models.write_text(json.dumps({"m": {"engine": "openai", "model": "scripted", "base_url": address}}))
     flags = ("--models", "m", "--models-file", str(models), "--benchmarks", "maia")
     return sweep(scene, out, *flags, env=environment(scene.folder))
 
 
 def disturb_endpoint(scene: Scene, out: Path, seed: int) -> Damage:
     """Fail calls at random, and kill the run up to three times; the same command goes on each time."""
-    draw, provider = Random(seed), _Provider(seed)
+    draw = Random(seed)
     answers, metrics, calls = _undisturbed(scene)
+    provider = _provided().provider = _Provider(seed)
     kills = in_flight = 0
-    with ScriptedEndpoint(provider) as endpoint:
-        for _ in range(draw.randrange(4)):
-            process = _run(scene, out, endpoint)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(draw.uniform(*KILL_S))
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-                kills += 1
-                in_flight = provider.answered - len(read_answers(out))
-        scene.ended(_run(scene, out, endpoint), out)
+    for _ in range(draw.randrange(4)):
+        process = _run(scene, out)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(draw.uniform(*KILL_S))
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+            kills += 1
+            in_flight = provider.answered - len(read_answers(out))
+    scene.ended(_run(scene, out), out)
     damage = scene.damage(out, kills, in_flight=in_flight, answers=answers, metrics=metrics, journal=False)
     damage.redone, damage.counted = provider.answered - calls, True
     return damage

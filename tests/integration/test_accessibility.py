@@ -13,7 +13,7 @@ from jobs.cli.main import run
 from jobs.nightly.history import History
 from jobs.nightly.page import history_page
 from models.spec import ModelSpec
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from infra.docs.markdown import explanations
-from jobs.demo.samples import BENCHMARKS, write_sample
+from jobs.demo.main import BENCHMARKS, write_sample
 from models.spec import ModelSpec
 from pipelines import Folder, RunSpec, Store, benchmark, ingest_benchmark, run_sweep
 from tests.integration.conftest import S3, Cli
@@ -118,3 +118,26 @@ def test_every_metric_of_a_run_is_explained(tmp_path: Path) -> None:
         )
     }
     assert unexplained == set()
+
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SLOW = ("add_a_model",)
+
+
+@pytest.mark.parametrize(
+    "example",
+    [pytest.param(path, id=path.stem, marks=pytest.mark.full if path.stem in SLOW else []) for path in EXAMPLES],
+)
+def test_example_runs_on_the_sample_data(example: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, str(example), str(tmp_path / "out")], cwd=tmp_path, capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    assert "report: " in run.stdout
+    assert (tmp_path / "out" / "results" / "report" / "index.html").is_file()
+
+
+def test_the_pages_columns_file_is_that_of_the_example(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "how-to" / "own-questions.md"
+    write_files(page.read_text(encoding="utf-8"), tmp_path)
+    assert (tmp_path / "columns.yaml").read_text() == (ROOT / "examples/own-questions/columns.yaml").read_text()

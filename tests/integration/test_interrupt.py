@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipelines.storage.lock_owner import LOCK
+from pipelines.storage.lock import LOCK
 from tests.chaos.processes import REPLICA, descendants, named, wait_until_gone
 from tests.chaos.sweeps import parts
 from tests.integration.conftest import Cli

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from cluster.connection import connect, temporary_environment
 from pipelines.predict.executor import run_units
 from pipelines.predict.records import Receipt
 from tests.integration.test_replica_faults import job_of
+from tests.support.paths import ROOT
 from tests.support.ray_head import RayHead, ray_head
 from tests.support.scripted_engine import FaultInjection
 
@@ -85,3 +90,35 @@ def test_replicas_start_on_the_nodes_that_they_are_planned_on(maia_data: str, tm
                     run_units(job, replace(planned, gpus=replicas / per_gpu), receipts.append)
                 assert len({receipt.part for receipt in receipts}) == 2 * replicas
                 assert peak == {8: 0.0, 1: replicas / per_gpu}
+
+
+CLUSTER = """
+import sys
+from pathlib import Path
+from tests.support import fake_autoscaler as bench
+import os
+folder = Path(sys.argv[1])
+with bench.cluster_from_zero(folder, 0.1) as head:
+    os.environ.update({name: head.env[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "HOME")})
+    samples = bench.watched(head, folder, videos=6)
+first, last = samples[0], samples[-1]
+assert not first.nodes and not last.nodes, (first, last)
+most = {kind: max(sample.nodes[kind] for sample in samples) for kind in bench.KINDS}
+assert 1 <= most["gpu1"] <= bench.MOST["gpu1"] and most["gpu4"] == 1, most
+assert most["cpu"] <= bench.MOST["cpu"], most
+both = [sample for sample in samples if len(sample.running_models) == 2]
+assert any(sample.nodes["gpu1"] and sample.nodes["gpu4"] for sample in both), "no nodes for both at once"
+"""
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1200)
+def test_autoscaler_adds_nodes_for_two_models_and_removes_them(tmp_path: Path) -> None:
+    """In a process of its own: Ray joins one cluster a process, and its token is read once."""
+    root = ROOT
+    run = subprocess.run([sys.executable, "-c", CLUSTER, str(tmp_path)], cwd=root, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    parts = (tmp_path / "out").glob("predictions/*/*/*.parquet")
+    rows = [row for part in parts for row in pq.ParquetFile(part).read(["request_id", "model", "status"]).to_pylist()]
+    assert Counter((row["model"], row["status"]) for row in rows) == {("small", "ok"): 384, ("large", "ok"): 384}
+    assert len({row["request_id"] for row in rows}) == len(rows)

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from jobs.cli.main import run
 from pipelines.storage.lock import run_lock
 from pipelines.storage.store import Store
+from tests.tools.shell_matrix import Shell, forms, groups, open_shell, problems
 
 SWEEP = ("--models", "m", "--models-file", "models.yaml", "--benchmarks", "t", "--data", "data", "--out", "out")
 COMMANDS = {
@@ -126,3 +128,20 @@ def test_foreign_scratch_folder_ends_commands_with_a_sentence(
             assert f"{base} is a" in error
             assert "set TMPDIR to a folder of your own" in error
     assert os.path.lexists(base)
+
+
+FORMS, GROUPS = forms(), groups()
+ROTATED = ("audit", "gate", "generate", "leaderboard")
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    with open_shell(tmp_path_factory.mktemp("shell"), {}) as opened:
+        yield opened
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("group", range(len(GROUPS)))
+def test_every_variable(shell: Shell, group: int) -> None:
+    for name in ("status", ROTATED[group % len(ROTATED)]):
+        assert [*problems(shell, name, FORMS[name], GROUPS[group])] == []

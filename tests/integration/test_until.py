@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from jobs.analysis.explain.rows import read_entry
+from jobs.analysis.explain.requests import read_entry
 from models.spec import ModelSpec
 from pipelines.errors import UsageError
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec

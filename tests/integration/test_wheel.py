@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.demo.samples import BENCHMARKS
+from jobs.demo.main import BENCHMARKS
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pipelines.metrics.intervals import FloatArray
-from pipelines.metrics.stats import row_draws
+from pipelines.metrics.intervals import FloatArray, row_draws
 
 Statistic: TypeAlias = Callable[[FloatArray, FloatArray], FloatArray]  # (rows,), weights (draws, rows) -> (draws,)
 

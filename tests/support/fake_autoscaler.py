@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.autoscaling import MAX_NODES_LABEL
+from cluster.connection import MAX_NODES_LABEL
 from pipelines.predict.status import read_status
 from pipelines.storage.store import Store
 from tests.chaos.processes import ending

@@ -86,8 +86,10 @@ class FakeLLM:
     tokenizer: Any = None
     dead: bool = False
     prompts: list[Mapping[str, Any]] = field(default_factory=list)
-    waiting: list[tuple[Mapping[str, Any], SamplingParams]] = field(default_factory=list)
+    waiting: list[tuple[str, Mapping[str, Any], SamplingParams]] = field(default_factory=list)
+    added: int = 0
     batches: list[int] = field(default_factory=list)
+    """Prompts that were answered together."""
     given_up: list[str] = field(default_factory=list)
     """Finish reasons of the next outputs, in place of an answer."""
     broken: bool = False
@@ -97,7 +99,7 @@ class FakeLLM:
     def __post_init__(self) -> None:
         assert set(self.settings) <= SETTINGS
         assert self.settings["load_format"] == "safetensors"
-        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self._end))
+        self.llm_engine = SimpleNamespace(engine_core=SimpleNamespace(shutdown=self._end), step=self._step)
 
     def _end(self, timeout: float | None = None) -> None:
         del timeout
@@ -123,19 +125,22 @@ class FakeLLM:
         for prompt in prompts:
             if "REFUSED" in prompt.get("prompt", ""):
                 raise ValueError("The decoder prompt (length 900) is longer than the maximum model length of 200.")
-        self.waiting += zip(prompts, sampling_params, strict=True)
-        return [str(index) for index in range(len(prompts))]
+        names = [str(self.added + index) for index in range(len(prompts))]
+        self.added += len(prompts)
+        self.waiting += zip(names, prompts, sampling_params, strict=True)
+        return [f"{name}-0a1b2c3d" for name in names]
 
-    def wait_for_completion(self, *, use_tqdm: bool = True) -> list[Any]:
-        assert not use_tqdm
+    def _step(self) -> list[Any]:
         if self.broken:
             raise AssertionError("of the scheduler")
         waiting, self.waiting = self.waiting, []
         self.batches.append(len(waiting))
-        return [
-            self._score(prompt) if params.prompt_logprobs is not None else self._complete(prompt)
-            for prompt, params in waiting
-        ]
+        outputs = []
+        for name, prompt, params in waiting:
+            output = self._score(prompt) if params.prompt_logprobs is not None else self._complete(prompt)
+            output.request_id, output.finished = name, True
+            outputs.append(output)
+        return outputs
 
     def _score(self, prompt: Mapping[str, Any]) -> Any:
         """Give token `t` the log-probability -t."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from pipelines.metrics.bleu import bleu_of_sums
 from pipelines.metrics.f1 import macro_f1
 from pipelines.metrics.intervals import FRACTION, FloatArray, Interval, Term, interval
+from pipelines.metrics.ngrams import bleu_of_sums
 
 Draw: TypeAlias = "Callable[[np.random.Generator, Case], tuple[list[Term], float]]"  # terms, and the true value
 

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from jobs.leaderboard.ranks import PairReader, rank_ranges
+from jobs.leaderboard.create import PairReader, rank_ranges
 from jobs.leaderboard.rows import LeaderboardRow
 from pipelines.benchmarks.metrics_kernel.paired import PairedMetric
 

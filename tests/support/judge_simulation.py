@@ -13,8 +13,7 @@ from scipy.special import ndtr
 
 from pipelines.benchmarks.metrics_kernel.definitions import DRAW_P
 from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
-from pipelines.metrics.judged import Corrected, corrected
-from pipelines.metrics.people_labels import Votes
+from pipelines.metrics.judged import Corrected, Votes, corrected
 
 JUDGES: Final = {  # share that people accept, sensitivity, specificity
     "lenient": (0.6, 0.95, 0.7),

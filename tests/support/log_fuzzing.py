@@ -72,7 +72,7 @@ def _rows_of(name: str) -> tuple[Callable[[Path], bytes], Callable[[bytes, Path]
 
 def _rows(file: Path) -> list[dict[str, Any]]:
     if file.suffix == ".eval":
-        from jobs.import_logs.files import open_archive
+        from jobs.import_logs.fields import open_archive
 
         with open_archive(file) as archive:
             return [json.loads(archive.read(name)) for name in archive.names if name.startswith("samples/")][:_ROWS]

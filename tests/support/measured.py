@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipelines.benchmarks.records import Metric
-from pipelines.report.measured import TABLES, Measured
+from pipelines.report.metrics_file import TABLES, Measured
 from pipelines.schemas import METRIC_KEYS
 
 if TYPE_CHECKING:

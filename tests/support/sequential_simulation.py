@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.metrics.intervals import FloatArray
 from pipelines.plan.stopping.until import Until, looks
-from pipelines.sweep.until.numbers import Number, is_exact_enough
+from pipelines.sweep.until.loop import Number, is_exact_enough
 
 _SLACK: Final = 1e-9
 

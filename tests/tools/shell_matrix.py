@@ -2,7 +2,7 @@
 
 A command ends as it does without the variable, or with 2 or 3 and the variable's name; never with a traceback. Commands
 are the application's own, each as the example in its help calls it, so a new command is tried too. A part of the matrix
-is tests/integration/test_shell_variables.py.
+is tests/integration/test_special_files.py.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import pytest
 
 from models.spec import ModelSpec
 from pipelines.benchmarks.known_tables import _KNOWN
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store

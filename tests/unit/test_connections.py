@@ -32,7 +32,7 @@ ALLOWED = {
     "models/engines/hub.py": {"httpx2", "huggingface_hub"},  # commits of hub ids in the user's models file
     "pipelines/benchmarks/unpie/download.py": {"http", "socket"},  # pictures by address, at ingest, public hosts only
     "pipelines/ingest/table.py": {"huggingface_hub"},  # hf://datasets/... that a user ingests
-    "pipelines/storage/lock_owner.py": {"socket"},  # this machine's name
+    "pipelines/storage/lock.py": {"socket"},  # this machine's name
     "pipelines/score/text_scorers.py": {"requests"},  # whether the hub is there, for scorers by name
     "pipelines/storage/s3_store.py": {"s3fs"},  # --data, --out
 }

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 OPENING = re.compile(r"\.read_bytes\(\)|\.read_text\(|\.open\(\"rb\"")
 OURS = {
     "jobs/demo/checkpoint.py": "files of the package",
-    "jobs/site/folder.py": "files that were staged in a scratch folder",
+    "jobs/site/build.py": "files that were staged in a scratch folder",
     "jobs/view/app.py": "a file of the package",
     "jobs/view/index.py": "a file of the package",
     "models/checkpoints/installed_transformers.py": "source text of an installed package",
@@ -24,11 +24,11 @@ OURS = {
     "pipelines/benchmarks/metrics_kernel/labels.py": "a file of the package",
     "pipelines/benchmarks/prompt_templates.py": "a file of the package",
     "pipelines/benchmarks/published.py": "a file of the package",
-    "pipelines/logged_answers/verdicts.py": "a file of the package",
+    "pipelines/logged_answers/matching.py": "a file of the package",
     "pipelines/media/clip_folder.py": "decoded clips in a scratch folder",
     "pipelines/media/decode_worker.py": "a file that the decoder has opened",
     "pipelines/media/decoder.py": "a file that was decoded just before",
-    "jobs/nightly/fingerprints.py": "files of the package",
+    "jobs/nightly/budget.py": "files of the package",
     "pipelines/rendering/environment.py": "a file of the package",
     "pipelines/schemas.py": "a file of the package",
     "pipelines/sweep/import_predictions.py": "parts that were staged in a scratch folder",

@@ -8,8 +8,7 @@ from jobs.analysis.explain.create import ExplainedNumber, Selection, explain_sid
 from jobs.analysis.explain.published import explain_published
 from jobs.analysis.explain.sides import LogSide, OutputSide, read_side, side_pairs, with_model
 from jobs.analysis.explain.split import Explanation, StageShare
-from jobs.shared.output import print_result
-from jobs.shared.tables import table
+from jobs.shared.output import print_result, table
 from pipelines.clean_text import counted
 from pipelines.errors import UsageError
 

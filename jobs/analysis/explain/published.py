@@ -8,9 +8,7 @@ from typing import Final
 import pandas as pd
 
 from jobs.analysis.explain.create import ExplainedNumber, Selection
-from jobs.analysis.explain.readings import OURS, READINGS, other_readings
-from jobs.analysis.explain.requests import Key
-from jobs.analysis.explain.rows import Side, keys_of, read_entry
+from jobs.analysis.explain.requests import OURS, READINGS, Key, Side, keys_of, other_readings, read_entry
 from jobs.analysis.explain.sides import OutputSide
 from jobs.analysis.explain.split import STAGES, Explanation, Stage, StageShare
 from pipelines.benchmarks import benchmark
@@ -19,7 +17,7 @@ from pipelines.errors import UsageError
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest
 from pipelines.plan.selection import check_names
-from pipelines.report.measured import MetricKey
+from pipelines.report.metrics_file import MetricKey
 from pipelines.report.model import ReproductionResult
 from pipelines.report.reproduction import load_reproduction
 from pipelines.storage.parts import list_parts, part_folder

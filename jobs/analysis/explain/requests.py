@@ -1,19 +1,33 @@
-"""What a request was made of, and in what two requests for the same row differ."""
+"""Requests and rows of a side, in what two requests for the same row differ, and how others read a row."""
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import pandas as pd
 
 from models.entry_fields import identity_fields
 from models.messages import Media, Part, Step, Text
 from models.spec import ModelSpec
+from pipelines.benchmarks.base import BenchmarkDefinition
+from pipelines.benchmarks.readers.harnesses import HARNESS_READERS, HarnessReading
+from pipelines.benchmarks.records import Row, Sample, Verdict
+from pipelines.decisions.evidence import KEY, ScoredEntry
+from pipelines.ingest.dataset import Datasets
 from pipelines.logged_answers.matching import prompt_text, words
-from pipelines.plan.context import EntryPlan
+from pipelines.plan.context import EntryPlan, entry_plans
+from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.requests import ModelTarget
+from pipelines.plan.run_manifest import ManifestEntry
 from pipelines.plan.stored_plan import PlanReader, PlanRow, iter_media
+from pipelines.report.metrics_file import MetricKey
+from pipelines.score.text_scorers import ScoringContext, row_of
+from pipelines.storage.parts import list_parts, part_folder, read_part
+from pipelines.storage.store import Store
 
 Key: TypeAlias = tuple[str, str, str, str]  # task, setting, sample id, variant
 Difference: TypeAlias = Literal["prompts", "media", "decoding"]
@@ -159,3 +173,181 @@ def _text(part: Part) -> str:
 
 def _hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+JUDGED: Final = ("accepted", "accepted_authors", "gpteval")  # rest on a judge's verdict: kept when read again
+_SAMPLE: Final = ("subset", "category", "cluster")
+_READ: Final = ("status", "answer", "rule", "finish_reason", "flags")
+_TEXTS: Final = frozenset((*KEY, *_SAMPLE, *_READ, "request_id", "verdict_state"))  # all other columns are numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Side(ScoredEntry):
+    """One side: the rows of one model on one benchmark, and what is stored of its requests."""
+
+    label: str
+    model: str
+    rows: Mapping[Key, Row]  # the same, to be read again
+    requests: Mapping[Key, StoredRequest]
+    prompts: PromptStore | None = None
+    fingerprint: Mapping[str, Any] | None = None  # of the model; None where it is not known
+    judge: str = ""
+    data: str = ""
+    notes: tuple[str, ...] = ()
+    reported: Mapping[MetricKey, float] = field(default_factory=dict)
+    """Numbers that others computed from these rows: an earlier version of ours, or the harness of a log."""
+
+    @property
+    def name(self) -> str:
+        """Name of the benchmark."""
+        return self.definition.name
+
+    def read_again(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return rows as today's reader reads their outputs; verdicts of judges stay."""
+        return read_rows(frame, [self.rows.get(key) for key in keys_of(frame)], self.definition)
+
+    def read_on(self, samples: Mapping[str, Sample], changed: Collection[str], frame: pd.DataFrame) -> pd.DataFrame:
+        """Return rows as scored against other samples where these are changed, by id."""
+        if not changed:
+            return frame
+        rows = [self.rows.get(key) if key[2] in changed else None for key in keys_of(frame)]
+        moved = [row and replace(row, sample=samples[row.sample.sample_id]) for row in rows]
+        return read_rows(frame, moved, self.definition)
+
+
+def keys_of(frame: pd.DataFrame) -> list[Key]:
+    """Return the keys of rows."""
+    return list(zip(*(frame[name].tolist() for name in KEY), strict=True))
+
+
+def read_rows(frame: pd.DataFrame, rows: Sequence[Row | None], definition: BenchmarkDefinition) -> pd.DataFrame:
+    """Return scored rows with the answers and scores that a benchmark's reader takes from other rows, None as it is."""
+    columns = {str(name): frame[name].tolist() for name in frame}
+    for index, row in enumerate(rows):
+        if row is not None:
+            _read(columns, index, row, definition)
+    return frame.assign(**{name: _column(frame, name, values) for name, values in columns.items()})
+
+
+def scored_rows(rows: Mapping[Key, Row], definition: BenchmarkDefinition) -> pd.DataFrame:
+    """Return rows as a benchmark's reader scores them, without verdicts of judges."""
+    frame = pd.DataFrame([dict(zip(KEY, key, strict=True)) for key in rows], columns=KEY, dtype=object)
+    frame["request_id"] = [row.request_id for row in rows.values()]
+    for name, value in (*dict.fromkeys((*_SAMPLE, *_READ), "").items(), ("verdict_state", "absent")):
+        frame[name] = pd.Series([value] * len(frame), dtype=object)
+    return read_rows(frame, [*rows.values()], definition)
+
+
+def _column(frame: pd.DataFrame, name: str, values: list[Any]) -> Any:
+    is_number = name not in frame or frame[name].dtype == np.float64
+    return np.array(values, np.float64) if is_number else pd.Series(values, index=frame.index, dtype=object)
+
+
+def _read(columns: dict[str, list[Any]], index: int, row: Row, definition: BenchmarkDefinition) -> None:
+    """Replace the readings of one row by those of today's reader."""
+    verdict_state = columns["verdict_state"][index]
+    accepted = [columns[name][index] for name in JUDGED if name in columns]
+    verdict = Verdict(state=verdict_state, accepted=any(value > 0 for value in accepted))
+    reading = definition.reading(replace(row, verdict=verdict))
+    values = {
+        name: value
+        for name, value in reading.values.items()
+        if name not in JUDGED or name not in columns or np.isnan(columns[name][index])
+    }
+    for name, value in values.items():
+        columns.setdefault(name, [np.nan] * len(columns["status"]))[index] = value
+    if row.status != "ok":  # a failed request has no score but what its reader gives it
+        for name in columns.keys() - _TEXTS:
+            columns[name][index] = values.get(name, np.nan)
+    sample_values = {name: getattr(row.sample, name) for name in _SAMPLE}
+    texts = {"status": row.status, "answer": reading.answer, "rule": reading.rule, **sample_values}
+    for name, value in {**texts, "flags": [*row.dropped, *reading.flags]}.items():
+        columns[name][index] = value
+
+
+def read_entry(out: Store, entry: ManifestEntry, store: PlanStore, *, label: str, judge: str = "") -> Side:
+    """Read an entry of an output in its first set of prompts; DatasetError where its data are gone."""
+    entry = next(iter(entry.by_prompt_set()))
+    plans = entry_plans(entry, out, store, Datasets())
+    scored = ScoredEntry.read(out, entry, plans)
+    planned = {request_id: (key, request) for request_id, key, request in iter_requests(plans)}
+    context = ScoringContext(dataset=plans[0].dataset, prompts=entry.prompts)
+    rows, sent = _predictions(out, entry, planned, context)
+    external = f"{label}: its answers were imported, so what was asked and how it was decoded is not stored"
+    return Side(
+        label=label,
+        model=entry.model,
+        definition=scored.definition,
+        samples=scored.samples,
+        frame=scored.frame,
+        rows=rows,
+        requests={} if entry.external else sent,
+        prompts=PromptStore(plans),
+        fingerprint=None if entry.external else entry.target.fingerprint,
+        judge=judge,
+        data=entry.data,
+        notes=(external,) if entry.external else (),
+    )
+
+
+def _predictions(
+    out: Store, entry: ManifestEntry, planned: Mapping[str, tuple[Key, StoredRequest]], context: ScoringContext
+) -> tuple[dict[Key, Row], dict[Key, StoredRequest]]:
+    rows: dict[Key, Row] = {}
+    sent: dict[Key, StoredRequest] = {}
+    for info in list_parts(out, part_folder("predictions", entry.benchmark, entry.model)):
+        for raw in read_part(out, info).to_pylist():
+            if raw["request_id"] in planned:
+                key, request = planned[raw["request_id"]]
+                rows[key] = row_of(raw, context.samples[raw["sample_id"]], context)
+                frames, decoding = raw.get("frames_used"), raw.get("decoding") or ""
+                sent[key] = replace(request, frames=frames, decoding=decoding)
+    return rows, sent
+
+
+OURS: Final = "ours"
+READINGS: Final = (OURS, *HARNESS_READERS)
+_NOTHING: Final = ""  # what our reader is given in place of a reply from which a harness takes nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherReading:
+    """A number by another reader."""
+
+    reading: str
+    value: float
+    n_changed: int  # rows whose answer is another than ours
+    n_guessed: int  # rows in which the reader guesses
+
+
+def other_readings(
+    side: Side, key: MetricKey, frame: pd.DataFrame, names: Sequence[str] = READINGS
+) -> Iterator[OtherReading]:
+    """Yield a metric of some rows by each reading that applies: all but ours need letters, or yes and no."""
+    ours = side.read_again(frame)
+    for name in names:
+        guessed, read = (0, ours) if name == OURS else _read_by(name, side, frame)
+        value = None if read is None else side.value(key, read)
+        if read is not None and value is not None:
+            changed = sum(first != second for first, second in zip(read["answer"], ours["answer"], strict=True))
+            yield OtherReading(reading=name, value=value, n_changed=changed, n_guessed=guessed)
+
+
+def _read_by(name: str, side: Side, frame: pd.DataFrame) -> tuple[int, pd.DataFrame | None]:
+    """Return rows as a harness reads them, and how many it guesses; None where no row has options."""
+    rows = [side.rows.get(key) for key in keys_of(frame)]
+    readings = [_harness_reading(name, side, row) for row in rows]
+    if not any(readings):
+        return 0, None
+    read = [
+        replace(row, output=reading.answer or _NOTHING, dropped=()) if row and reading else row
+        for row, reading in zip(rows, readings, strict=True)
+    ]
+    return sum(reading.is_guess for reading in readings if reading), read_rows(frame, read, side.definition)
+
+
+def _harness_reading(name: str, side: Side, row: Row | None) -> HarnessReading | None:
+    if row is None or row.status != "ok" or side.definition.options is None:
+        return None
+    options: Mapping[str, str] = side.definition.options(row)
+    return HARNESS_READERS[name](row.output or "", options) if options else None

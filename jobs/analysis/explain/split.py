@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from jobs.analysis.explain.requests import Comparer, Key, same_weights
-from jobs.analysis.explain.rows import JUDGED, Side, keys_of
+from jobs.analysis.explain.requests import JUDGED, Comparer, Key, Side, keys_of, same_weights
 from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
-from pipelines.report.measured import MetricKey
+from pipelines.report.metrics_file import MetricKey
 
 Stage: TypeAlias = Literal[
     "items", "prompts", "media", "decoding", "errors", "reading", "judge", "answers", "aggregation"

@@ -3,32 +3,149 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
+from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobs.analysis.items import statistics
-from jobs.analysis.items.compact import Compact, compact_subset
-from jobs.analysis.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p, shrunk
-from jobs.analysis.items.response_model import Rasch
+from jobs.analysis.items.statistics import Rasch, shares_right
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.prompt_templates import load_yaml
 from pipelines.benchmarks.records import RIGHT, is_person, split_variant
 from pipelines.clean_text import one_line
 from pipelines.errors import DatasetError, UsageError
 from pipelines.ingest.dataset import Datasets
+from pipelines.metrics.intervals import SEED, FloatArray, student_p, student_quantile
 from pipelines.plan.context import entry_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.run_manifest import load_existing_runs, load_run
 from pipelines.plan.selection import check_names
-from pipelines.rendering.environment import environment, page_head
-from pipelines.rendering.escaping import csv_text
-from pipelines.report.measured import number_or_none
+from pipelines.rendering.environment import csv_text, environment, page_head
+from pipelines.report.metrics_file import number_or_none
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.backend import short_labels
-from pipelines.storage.published_files import publish_files
-from pipelines.storage.store import Store
+from pipelines.storage.store import Store, publish_files
+
+SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.5)
+MAX_ERROR: Final = 0.03  # root mean square over models
+_DRAWS: Final = 200  # random subsets that the chosen one is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class Compact:
+    """A subset of samples whose plain mean stands for that of all."""
+
+    places: tuple[int, ...]
+    error: float  # root mean square over models that had no part in the choice
+    is_random: bool  # a draw by a fixed seed, since choosing by difficulty did no better
+
+
+def compact_subset(right: FloatArray, shares: Sequence[float] = SHARES) -> Compact:
+    """Return the smallest of several subsets whose error on new models is small enough, else the largest.
+
+    `right` is (models, samples). Samples are sorted by difficulty, and by how far they split models, and cut into
+    groups of equal size; of each the middle one is chosen. Each model is left out of the choice once. Where its error
+    is not below that of random draws by more than chance over models allows, the subset is a random draw.
+    """
+    rng = np.random.default_rng([SEED, right.shape[1]])
+    for share in shares:
+        size = max(1, round(share * right.shape[1]))
+        left_out = [
+            _errors(right[model], [_chosen(np.delete(right, model, axis=0), size)]) for model in range(len(right))
+        ]
+        draws = np.array([rng.permutation(right.shape[1])[:size] for _ in range(_DRAWS)])
+        chosen, drawn = np.array(left_out), np.array([_errors(row, draws) for row in right])
+        gains = (drawn - chosen)[~np.isnan(drawn - chosen)]
+        is_random = not _is_above_zero(gains)
+        error = math.sqrt(float(np.nanmean(drawn if is_random else chosen)))
+        places = sorted(map(int, draws[0])) if is_random else _chosen(right, size)
+        result = Compact(tuple(places), error, is_random)
+        if error <= MAX_ERROR:
+            break
+    return result
+
+
+def _errors(row: FloatArray, subsets: Sequence[Sequence[int]] | NDArray[np.int64]) -> float:
+    """Return a model's mean squared difference between subsets and the whole."""
+    means = shares_right(row[np.asarray(subsets)].T)
+    return float(np.nanmean((means - np.nanmean(row)) ** 2))
+
+
+def _is_above_zero(gains: FloatArray) -> bool:
+    """Return whether the mean of models' gains is above 0 by more than chance: its 95% interval leaves out 0."""
+    if len(gains) < 2:
+        return False
+    error = float(gains.std(ddof=1)) / math.sqrt(len(gains))
+    return float(gains.mean()) > student_quantile(len(gains) - 1) * error
+
+
+def _chosen(right: FloatArray, size: int) -> list[int]:
+    difficulty, strength = shares_right(right), _ability_split(right)
+    groups = np.array_split(np.lexsort((strength, difficulty)), size)
+    return sorted(int(group[len(group) // 2]) for group in groups if len(group))
+
+
+def _ability_split(right: FloatArray) -> FloatArray:
+    """Return by how much the better half of the models is more often right than the other, (items,)."""
+    order = np.argsort(shares_right(right.T), kind="stable")
+    half = len(order) // 2
+    worse, better = (np.nan_to_num(shares_right(right[part])) for part in (order[:half], order[half:]))
+    return np.asarray(better - worse)
+
+
+LISTED_Q: Final = 0.1  # an item is listed below it
+_ENUMERATED: Final = 20_000  # ways to choose the models that are right, at most; above, Pitman's t
+_ROUNDING: Final = 1e-9
+_Z95: Final = 1.959964
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return q-values (Benjamini and Hochberg 1995) in the order of the p-values; None stays and does not count."""
+    ordered = sorted(((p, place) for place, p in enumerate(p_values) if p is not None), reverse=True)
+    q_values: list[float | None] = [None] * len(p_values)
+    lowest = 1.0
+    for rank, (p, place) in zip(range(len(ordered), 0, -1), ordered, strict=True):
+        lowest = min(lowest, p * len(ordered) / rank)
+        q_values[place] = lowest
+    return q_values
+
+
+def reversed_p(right: FloatArray, rest: FloatArray) -> list[float | None]:
+    """Return each item's one-sided p-value that its correlation with the rest, (models, items) each, is not negative.
+
+    The models that are right are permuted among those that answered the item, which is exact for any difficulty.
+    """
+    return [_reversed_p(x[~np.isnan(x)], y[~np.isnan(x)]) for x, y in zip(right.T, rest.T, strict=True)]
+
+
+def _reversed_p(x: FloatArray, y: FloatArray) -> float | None:
+    models, n_right = len(x), int(x.sum())
+    if not 0 < n_right < models or np.ptp(y) <= _ROUNDING:
+        return None
+    if math.comb(models, n_right) <= _ENUMERATED:
+        chosen = np.array(list(combinations(range(models), n_right)))
+        return float(np.mean(y[chosen].sum(axis=1) <= x @ y + _ROUNDING))
+    r = float(np.corrcoef(x, y)[0, 1])
+    half = student_p(r * math.sqrt((models - 2) / max(1 - r * r, _ROUNDING)), models - 2) / 2
+    return half if r < 0 else 1 - half
+
+
+def shrunk(correlations: FloatArray, models: NDArray[np.int64]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return correlations over models shrunk to their mean by empirical Bayes, and the ends of 95% intervals."""
+    is_known = ~np.isnan(correlations) & (models > 2)
+    if not is_known.any():
+        return (np.full(len(correlations), np.nan),) * 3
+    mean = float(correlations[is_known].mean())
+    error = (1 - mean**2) ** 2 / np.maximum(models - 1, 1)  # variance of a correlation
+    between = max(0.0, float(((correlations[is_known] - mean) ** 2 - error[is_known]).mean()))
+    means = np.where(is_known, mean + (correlations - mean) * between / (between + error), np.nan)
+    # Where all differences are errors the items share the mean, which is known no better than its own error.
+    variance = between * error / (between + error) + float(error[is_known].mean()) / int(is_known.sum())
+    reach = _Z95 * np.sqrt(variance)
+    return means, np.clip(means - reach, -1, 1), np.clip(means + reach, -1, 1)
+
 
 MIN_MODELS: Final = 5  # fewer say nothing about an item: a share of four has an interval of half the scale
 MIN_RASCH_MODELS: Final = 20

@@ -1,7 +1,7 @@
 """The page of a stress test: which conclusions flip, and of which models and pairs."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from jobs.analysis.stress.changes import (
     FLIPS,
@@ -10,16 +10,44 @@ from jobs.analysis.stress.changes import (
     Estimate,
     PairChange,
     StressResult,
+    load_stress,
     stress_json,
     stress_results,
     with_holm,
 )
+from jobs.shared.output import table
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow, TableValue
 from pipelines.plan.stress.conditions import Condition
 from pipelines.report.model import Section
 from pipelines.report.sections import ReportInputs
 from pipelines.report.worded import worded
+from pipelines.storage.store import Store
+
+_HEADS: Final = ("benchmark", "cell", "condition", "moved answers", "change of share right", "pairs")
+
+
+def stress_result(out: Store) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the results of an output's report, as a key of JSON and as lines."""
+    results = load_stress(out)
+    if not results:
+        return {"stress": results}, []
+    where = "Paired by question; 95% over clusters. Models and pairs: report/stress.html and report/stress.json."
+    return {"stress": results}, [table(_HEADS, [_stressed(result) for result in results]), where]
+
+
+def _stressed(result: Mapping[str, Any]) -> list[str]:
+    return [
+        *(result["benchmark"], f"{result['task']} {result['setting']}", result["condition"]),
+        *("-" if (e := result[name]) is None else _with_ends(e) for name in ("moved", "change")),
+        result["conclusion"],
+    ]
+
+
+def _with_ends(estimate: Mapping[str, Any]) -> str:
+    low, high = estimate["ci_low"], estimate["ci_high"]
+    return f"{estimate['value']:.3f}" + ("" if low is None or high is None else f" [{low:.3f}, {high:.3f}]")
+
 
 _WORDS: Final = "jobs.analysis.stress"
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableSet
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
+
+from models.errors import EngineUnreachableError
 
 T = TypeVar("T")
 
@@ -40,10 +42,15 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def stream(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> Iterator[T]:
-        """Yield a coroutine's items; closing the iterator cancels it, a closed loop raises `RuntimeError`."""
+        """Yield a coroutine's items; closing the iterator cancels it.
+
+        Raises:
+            EngineUnreachableError: the loop was closed.
+        """
+        if self.closed:
+            raise EngineUnreachableError("the engine was closed")
         stream = _Stream[T]()
-        task = self.run(stream.start(produce))
-        self._streams.add(task)
+        task = self.run(stream.start(produce, self._streams))
         try:
             while not isinstance(item := stream.items.get(), _End):
                 yield item
@@ -52,20 +59,21 @@ class BackgroundLoop:
                 self._loop.call_soon_threadsafe(task.cancel)
                 stream.ended.wait()
         if task.cancelled():
-            raise RuntimeError("closed while answers were still running")
+            raise EngineUnreachableError("closed while answers were still running")
         task.result()
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]] | None = None) -> None:
         """Cancel running streams, run the coroutine that `last` creates, end the thread. May be called twice."""
         if self.closed:
             return
-        self.run(_cancel([*self._streams], last))
+        self.run(_cancel(self._streams, last))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
 
-async def _cancel(tasks: Sequence[asyncio.Task[None]], last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
+async def _cancel(streams: Iterable[asyncio.Task[None]], last: Callable[[], Coroutine[Any, Any, None]] | None) -> None:
     # Not all tasks of the loop: anyio's, cancelled before their first step, would drop a coroutine with a warning.
+    tasks = [*streams]
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -78,8 +86,13 @@ class _Stream(Generic[T]):
         self.items: SimpleQueue[T | _End] = SimpleQueue()
         self.ended = threading.Event()
 
-    async def start(self, produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
+    async def start(
+        self,
+        produce: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]],
+        streams: MutableSet[asyncio.Task[None]],
+    ) -> asyncio.Task[None]:
         task = asyncio.create_task(produce(self.items.put))
+        streams.add(task)
         task.add_done_callback(self._end)
         return task
 

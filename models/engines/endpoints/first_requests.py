@@ -2,9 +2,11 @@
 
 import asyncio
 import hashlib
-from collections import Counter, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from models.engines.endpoints.budget import TOKENS_PER_PICTURE
@@ -45,37 +47,112 @@ def shared_prefix(call: Call, pictures: Callable[[Media], int]) -> Prefix | None
     return None
 
 
+class Group:
+    """The open calls of one prefix that nobody has answered yet: one at a time has its turn, until one is answered.
+
+    If it fails, the next call takes its place. After three failures, or one that took longer than any other call, all
+    are sent.
+    """
+
+    def __init__(self, on_follower: Callable[[], None]) -> None:
+        self._on_follower = on_follower
+        self._turn = asyncio.Lock()
+        self._failures = 0
+        self._is_open = self._is_answered = self._has_follower = False
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until an attempt may be sent, and hold the others back during it if it is a first one."""
+        await self._turn.acquire()
+        if self._is_open:
+            self._turn.release()
+            yield
+            return
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+    def record(self, outcome: Answer | Failure) -> None:
+        """Note the outcome of an attempt, during its turn."""
+        is_answer = isinstance(outcome, Answer)
+        if self._is_open:
+            if is_answer and self._is_answered and not self._has_follower:
+                self._has_follower = True
+                self._on_follower()
+            return
+        self._failures += not is_answer
+        has_hung = isinstance(outcome, Failure) and outcome.type == "timeout"
+        self._is_answered = is_answer
+        self._is_open = is_answer or has_hung or self._failures >= _MAX_FIRST_REQUESTS
+
+
 class PrefixCache:
     """What is known of a provider's cache: which prefixes it may hold, and whether waiting for a first request pays.
 
     A first request always pays if it delays nothing, and if tokens of a prefix of this size were cached before. Other
     sizes are tried twice if the provider `caches`, or if the entry has a price for cached tokens. Else all waits for
-    first requests may take at most a tenth of the run, in rounds of `concurrency` calls: a provider that caches nothing
-    must not slow a run down.
+    first requests may take at most a tenth of the run, in rounds of as many calls as are in flight: a provider that
+    caches nothing must not slow a run down.
     """
 
     def __init__(self, settings: EndpointSettings, clock: Callable[[], float], *, caches: bool = False) -> None:
         self._is_on = settings.prompt_cache == "auto"
         self._is_known = caches or settings.reads_cache
-        self._concurrency, self._clock = settings.concurrency, clock
+        self._clock = clock
         self._used: dict[Hashable, float] = {}
         self._caching: set[int] = set()
         self._misses: Counter[int] = Counter()
         self._answers = self._waits = 0
+        self._open: Counter[Prefix] = Counter()  # calls that are not answered yet
+        self._groups: dict[Prefix, Group] = {}
 
-    def queue(self, calls: Sequence[Call], prefixes: Sequence[Prefix | None]) -> "PrefixQueue":
-        """Return the calls in the order in which they may be sent."""
-        groups: dict[Prefix, list[Call]] = {}
-        for call, prefix in zip(calls, prefixes, strict=True):
-            if prefix is not None:
-                groups.setdefault(prefix, []).append(call)
-        cold = {prefix for prefix, members in groups.items() if len(members) > 1 and not self._is_warm(prefix)}
-        at_once = len(calls) - sum(len(groups[prefix]) - 1 for prefix in cold)
-        delays = at_once < min(self._concurrency, len(calls))
-        led = {prefix for prefix in cold if self._is_on and (not delays or self._may_lead(prefix, len(calls)))}
+    def add(self, prefixes: Sequence[Prefix | None], *, waiting: int = 0, width: int = 1) -> list[int]:
+        """Add calls by their prefixes; return the order in which they are to be sent: first requests in front.
+
+        Args:
+            prefixes: of the calls; None for a call without media.
+            waiting: calls of other units that could be sent now.
+            width: calls that may be in flight.
+        """
+        counts = Counter(prefix for prefix in prefixes if prefix is not None)
+        self._open.update(counts)
+        cold = {
+            prefix
+            for prefix in counts
+            if self._open[prefix] > 1 and prefix not in self._groups and not self._is_warm(prefix)
+        }
+        at_once = waiting + len(prefixes) - sum(counts[prefix] - 1 for prefix in cold)
+        delays = at_once < min(width, len(prefixes))
+        led = {
+            prefix for prefix in cold if self._is_on and (not delays or self._may_lead(prefix, len(prefixes), width))
+        }
         self._waits += delays and bool(led)
-        shared = {prefix for prefix, members in groups.items() if len(members) > 1 or self._is_warm(prefix)}
-        return PrefixQueue(zip(calls, prefixes, strict=True), led, shared, self.record_group)
+        firsts: dict[Prefix, int] = {}
+        for number, prefix in enumerate(prefixes):
+            if prefix in led and prefix is not None:
+                firsts.setdefault(prefix, number)
+        for prefix in led:
+            self._groups[prefix] = Group(partial(self._record_group, prefix))
+        return [*firsts.values(), *(number for number in range(len(prefixes)) if number not in {*firsts.values()})]
+
+    def group(self, prefix: Prefix | None) -> Group | None:
+        """Return the group that a call waits for; None where it need not wait."""
+        return self._groups.get(prefix) if prefix is not None else None
+
+    def is_shared(self, prefix: Prefix | None) -> bool:
+        """Return whether others read the prefix too: one that nobody reads again is not worth keeping."""
+        return prefix is not None and (self._open[prefix] > 1 or prefix in self._groups or self._is_warm(prefix))
+
+    def remove(self, prefixes: Iterable[Prefix | None]) -> None:
+        """Remove calls that have ended."""
+        for prefix in prefixes:
+            if prefix is None:
+                continue
+            self._open[prefix] -= 1
+            if self._open[prefix] <= 0:
+                del self._open[prefix]
+                self._groups.pop(prefix, None)
 
     def record(self, prefix: Prefix | None, answer: Answer) -> None:
         """Note an answer: the provider may hold its prefix from now on."""
@@ -89,7 +166,7 @@ class PrefixCache:
         if len(self._used) > _PREFIXES:
             del self._used[next(iter(self._used))]
 
-    def record_group(self, prefix: Prefix) -> None:
+    def _record_group(self, prefix: Prefix) -> None:
         """Note the answer to a call after its first request: a miss if no token of its size was cached so far."""
         if prefix.size not in self._caching:
             self._misses[prefix.size] += 1
@@ -98,88 +175,8 @@ class PrefixCache:
         used = self._used.get(prefix.content)
         return used is not None and self._clock() - used < _KEPT_S
 
-    def _may_lead(self, prefix: Prefix, calls: int) -> bool:
+    def _may_lead(self, prefix: Prefix, calls: int, width: int) -> bool:
         if prefix.size in self._caching or (self._is_known and self._misses[prefix.size] < _MOST_MISSES):
             return True
-        rounds = (self._answers + calls) / self._concurrency
+        rounds = (self._answers + calls) / width
         return self._waits + 1 <= _MOST_DELAY * rounds
-
-
-@dataclass(slots=True)
-class _Group:
-    waiting: deque[Call] = field(default_factory=deque)
-    first_request: str = ""
-    first_requests: int = 0
-    is_open: bool = False
-    has_follower: bool = False
-
-
-class PrefixQueue:
-    """Hands out calls: first requests and ungrouped calls at once, the rest of a group after its first request.
-
-    If a first request fails, the next call of its group takes its place. After three failures, or one that took longer
-    than any other call, the rest of the group is sent without waiting.
-    """
-
-    def __init__(
-        self,
-        calls: Iterable[tuple[Call, Prefix | None]],
-        led: set[Prefix],
-        shared: set[Prefix],
-        on_follower: Callable[[Prefix], None],
-    ) -> None:
-        self.shared = frozenset(shared)  # prefixes of several calls: one that nobody reads again is not worth keeping
-        self._groups = {prefix: _Group() for prefix in led}
-        self._on_follower = on_follower
-        self._ready: deque[tuple[Call, Prefix | None]] = deque()
-        self._changed = asyncio.Event()
-        others: list[tuple[Call, Prefix | None]] = []
-        for call, prefix in calls:
-            if prefix not in self._groups or prefix is None:
-                others.append((call, prefix))
-            elif not self._groups[prefix].first_request:
-                self._lead(prefix, call)
-            else:
-                self._groups[prefix].waiting.append(call)
-        self._ready.extend(others)
-
-    async def take(self) -> tuple[Call, Prefix | None] | None:
-        """Return a call that may be sent, once there is one; None when all were taken."""
-        while not self._ready:
-            if not any(group.waiting for group in self._groups.values()):
-                return None
-            self._changed.clear()
-            await self._changed.wait()
-        return self._ready.popleft()
-
-    def end_attempt(self, call: Call, prefix: Prefix | None, outcome: Answer | Failure | None = None) -> None:
-        """Let the others of a group follow its first request's answer, or one of them lead in place of a failed one.
-
-        Without an outcome the call was not sent.
-        """
-        is_answered = isinstance(outcome, Answer)
-        group = self._groups.get(prefix) if prefix is not None else None
-        if group is None or prefix is None:
-            return
-        if group.first_request != call.call_id:
-            if group.is_open and is_answered and not group.has_follower:
-                group.has_follower = True
-                self._on_follower(prefix)
-            return
-        group.first_request = ""
-        has_hung = isinstance(outcome, Failure) and outcome.type == "timeout"
-        if is_answered or has_hung or group.first_requests >= _MAX_FIRST_REQUESTS or not group.waiting:
-            group.is_open = is_answered
-            self._ready.extendleft((follower, prefix) for follower in reversed(group.waiting))
-            group.waiting.clear()
-        else:
-            self._lead(prefix, group.waiting.popleft(), at_once=True)
-        self._changed.set()
-
-    def _lead(self, prefix: Prefix, call: Call, *, at_once: bool = False) -> None:
-        group = self._groups[prefix]
-        group.first_request, group.first_requests = call.call_id, group.first_requests + 1
-        if at_once:
-            self._ready.appendleft((call, prefix))
-        else:
-            self._ready.append((call, prefix))

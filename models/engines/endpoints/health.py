@@ -4,12 +4,14 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 
 from models.engines.endpoints.failures import NO_PICTURES, FailedAttempt, FailureScope
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call
 
 STREAK_LIMIT = 64  # consecutive calls without an answer, caused by the endpoint, after which the run ends
+ALONE_S = 1.0  # for which the first call has the endpoint to itself
 REFUSAL_LIMIT = 16  # equal refusals before the first answer, after which the run ends
 
 
@@ -58,16 +60,24 @@ class Health:
 
 
 class FirstCall:
-    """Holds other calls back during the first attempt, and keeps its failure if that is about the setup."""
+    """Holds other calls back during the first attempt, for a second, and keeps its failure if it is about the setup."""
 
     def __init__(self) -> None:
         self._ended = asyncio.Event()
+        self._has_begun = False
         self._failed: FailedAttempt | None = None
         self._sees = False
 
-    async def wait(self) -> None:
-        """Wait until the first attempt has ended."""
-        await self._ended.wait()
+    async def begin(self) -> None:
+        """Begin a call: the first one at once, the others when its first attempt has ended, or takes long.
+
+        What is wrong with a setup is said at once; a server that takes longer computes an answer.
+        """
+        if self._has_begun:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ALONE_S):  # Python 3.11's `wait_for` may swallow that a call is cancelled
+                    await self._ended.wait()
+        self._has_begun = True
 
     def end(self, outcome: Answer | FailedAttempt | None = None, *, has_media: bool = False) -> bool:
         """End the first attempt, unless it has ended; return whether its failure stays, so that no retry helps.

@@ -4,10 +4,11 @@ Optional: `pip install 'vlmsweep[vllm]'`. Importing this module imports vllm, so
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import jinja2
@@ -18,10 +19,10 @@ from models.engines.transformers.chat_formats import render_template
 from models.engines.transformers.checkpoint import check_files
 from models.engines.transformers.fetch import ensure_local
 from models.engines.transformers.media_inputs import media_rules
-from models.engines.vllm.batch import Submission, complete, rejection
 from models.engines.vllm.core_watch import CoreWatch
 from models.engines.vllm.prompt_media import PromptMedia, has_video_placeholder, processor_settings
 from models.engines.vllm.settings import engine_settings, lora_request
+from models.engines.vllm.stream import PromptStream, Submission, rejection
 from models.engines.weights import check_checkpoint
 from models.errors import EngineUnreachableError
 from models.messages import Answer, Call, CallReply, Failure, Frames, Media, Text, Turn, decoding_name, logprobs_to_text
@@ -36,11 +37,14 @@ _NO_TEMPLATE = (
 )
 _LOAD_ERRORS = (OSError, ValueError, RuntimeError, ImportError, LookupError, AttributeError, AssertionError)
 """The last two where a field of the configuration is absent, or a weight has another shape than vLLM expects."""
+_PLACES = 256  # of a batch, where vLLM does not say
 _UNSCORABLE = Failure(type="unscorable", message="a text has no token to score")
 
 
 class VLLMEngine:
-    """Answers calls with vLLM's batches. It has no beam search: requests with beams are decoded greedily.
+    """Answers calls with vLLM's batches, those of several threads together.
+
+    It has no beam search: requests with beams are decoded greedily.
 
     All calls of a media group are submitted together and name their media by content hash, so that vLLM's caches of
     prefixes, encoder outputs and media hit. A prompt that vLLM rejects fails alone.
@@ -75,7 +79,7 @@ class VLLMEngine:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
         self._watch = CoreWatch(self._llm)
         self._has_warned = False
-        self._lora = lora_request(spec)
+        self._stream = PromptStream(self._llm, lora_request(spec))
         self._max_len: int = self._llm.model_config.max_model_len
         self._template: Any = self._processor
         self._placeholder: Callable[[str, int], str | None] | None = None
@@ -104,24 +108,35 @@ class VLLMEngine:
                 yield CallReply(call_id=call.call_id, outcome=_UNSCORABLE)
             else:
                 submissions += parts
-        started = monotonic()
-        outputs = complete(self._llm, submissions, self._lora)
-        call_seconds = (monotonic() - started) / max(1, len(submissions))
-        by_call: dict[str, list[tuple[Submission, Any]]] = {}
-        for submission, output in zip(submissions, outputs, strict=True):
-            by_call.setdefault(submission.call.call_id, []).append((submission, output))
-        for parts_of_call in by_call.values():
-            call = parts_of_call[0][0].call
-            failures = [output for _, output in parts_of_call if isinstance(output, Failure)]
+        wanted = Counter(submission.call.call_id for submission in submissions)
+        answered: dict[str, list[tuple[int, Any, float]]] = {}
+        for result in self._stream.complete(submissions):
+            call = submissions[result[0]].call
+            results = answered.setdefault(call.call_id, [])
+            results.append(result)
+            if len(results) < wanted[call.call_id]:
+                continue
+            results.sort(key=itemgetter(0))
+            seconds = sum(each[2] for each in results)
+            failures = [output for _, output, _ in results if isinstance(output, Failure)]
+            answers = [(submissions[index], output) for index, output, _ in results]
             if failures:
                 yield CallReply(call_id=call.call_id, outcome=failures[0])
             else:
-                outcome = _read_scores(parts_of_call) if call.scored else self._read_output(*parts_of_call[0])
-                yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=call_seconds * len(parts_of_call))
+                outcome = _read_scores(answers) if call.scored else self._read_output(*answers[0])
+                yield CallReply(call_id=call.call_id, outcome=outcome, latency_s=seconds)
+
+    @property
+    def wanted_calls(self) -> int:
+        """Return how many open calls keep its batches full: two for each place of a batch."""
+        config = getattr(getattr(self._llm.llm_engine, "vllm_config", None), "scheduler_config", None)
+        places: int = self._spec.batch_size or getattr(config, "max_num_seqs", None) or _PLACES
+        return 2 * places
 
     def close(self) -> None:
         """End vLLM's processes and release the memory."""
         self._watch.close()
+        self._stream.close()
         core = getattr(getattr(self._llm, "llm_engine", None), "engine_core", None)
         if core is not None:
             core.shutdown()

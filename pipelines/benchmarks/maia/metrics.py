@@ -49,9 +49,8 @@ from pipelines.benchmarks.metrics_kernel.rows import (
 )
 from pipelines.benchmarks.prompt_templates import load_facts
 from pipelines.benchmarks.records import Metric, Sample
-from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums, plain_bleu_of_counts, plain_bleu_of_sums
-from pipelines.metrics.cider import cider
 from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.ngrams import bleu_of_counts, bleu_of_sums, cider, plain_bleu_of_counts, plain_bleu_of_sums
 from pipelines.metrics.text import tokens_ptb, words
 
 

@@ -27,8 +27,7 @@ from pipelines.benchmarks.records import (
     Sample,
 )
 from pipelines.metrics.intervals import DIFFERENCE, FRACTION, FloatArray, Statistic, Term, interval, ratio
-from pipelines.metrics.judged import Corrected, corrected
-from pipelines.metrics.people_labels import Votes
+from pipelines.metrics.judged import Corrected, Votes, corrected
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.benchmarks.records import Metric
-from pipelines.metrics.bleu import COLUMNS, bleu_counts
 from pipelines.metrics.intervals import FRACTION, FloatArray, Term, interval
+from pipelines.metrics.ngrams import COLUMNS, bleu_counts
 
 if TYPE_CHECKING:
     import pandas as pd

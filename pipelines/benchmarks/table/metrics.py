@@ -35,8 +35,8 @@ from pipelines.benchmarks.metrics_kernel.rows import (
 )
 from pipelines.benchmarks.records import Metric, Sample
 from pipelines.benchmarks.table.kinds import CIRCULAR
-from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
 from pipelines.metrics.intervals import FloatArray
+from pipelines.metrics.ngrams import bleu_of_counts, bleu_of_sums
 
 MACRO: Final = "accuracy_macro"
 

@@ -32,9 +32,9 @@ from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.unpie.answers import verdict
 from pipelines.benchmarks.unpie.files import LANGUAGES
 from pipelines.metrics.agreement import phi
-from pipelines.metrics.bleu import bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.intervals import FloatArray
 from pipelines.metrics.meteor import meteor_by_words
+from pipelines.metrics.ngrams import bleu_counts, bleu_of_counts, bleu_of_sums
 from pipelines.metrics.text import rouge_l, sentence_bleu
 
 KINDS: Final = ("Homo", "Hetero")

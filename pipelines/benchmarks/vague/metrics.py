@@ -30,7 +30,7 @@ from pipelines.benchmarks.vague.prompts import (
     kinds_by_letter,
     readings_by_letter,
 )
-from pipelines.metrics.bleu import bleu_of_counts, bleu_of_sums
+from pipelines.metrics.ngrams import bleu_of_counts, bleu_of_sums
 
 TOP_ACTIONS: Final = 20
 REASONS: Final[tuple[str, ...]] = get_args(InvalidReason)

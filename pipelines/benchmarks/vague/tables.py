@@ -28,7 +28,7 @@ from pipelines.benchmarks.vague.facts import (
     incomplete_notes,
 )
 from pipelines.benchmarks.vague.prompts import LETTERS
-from pipelines.metrics.stats import half_up
+from pipelines.metrics.intervals import half_up
 
 _MEANS: Final = {
     "avg_object_count": "Object tags",

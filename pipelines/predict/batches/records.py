@@ -12,9 +12,9 @@ from typing import Any
 
 from models.engines.endpoints.batch_api import KEY
 from pipelines.errors import DamagedPartError
-from pipelines.storage.owned_files import is_owned
+from pipelines.storage.errors import retry_store
+from pipelines.storage.local_store import is_owned
 from pipelines.storage.parts import iter_parts, safe_model
-from pipelines.storage.retry import retry_store
 from pipelines.storage.store import Store
 
 FOLDER = "batches"

@@ -15,13 +15,12 @@ from models.errors import BatchApiError, EngineUnreachableError
 from models.messages import Media
 from pipelines.errors import ModelUnavailableError
 from pipelines.logging_context import log_context
-from pipelines.plan.unit_list import count_requests
-from pipelines.plan.units import WorkUnit
+from pipelines.plan.units import WorkUnit, count_requests
 from pipelines.predict.batches.queue import BatchQueue
 from pipelines.predict.batches.records import BatchRecords
 from pipelines.predict.batches.replay import Replayed, Replayer
 from pipelines.predict.records import Job, Receipt
-from pipelines.storage.lock_owner import check_lock
+from pipelines.storage.lock import check_lock
 from pipelines.storage.store import Store
 
 log = logging.getLogger(__name__)

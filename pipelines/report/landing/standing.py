@@ -12,7 +12,7 @@ from pipelines.benchmarks.records import is_person
 from pipelines.metrics.intervals import NORMAL, student_p, student_quantile
 from pipelines.report.compare import Difference, PairKey
 from pipelines.report.human_comparison import published_values
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.references import Chance, People, References
 
 PEOPLE_IN_PRINT: Final = ("Human", "Humans", "People")

@@ -1,20 +1,25 @@
 """The matrix of models and benchmarks, what they cost, and the picture of both beside people and chance."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any, Final
 
 from models.entry_fields import Price
 from models.spec import ModelSpec
+from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.figures import Bars, Series
 from pipelines.benchmarks.metrics_kernel.labels import metric_label
 from pipelines.benchmarks.tables import Style, Table, TableCell, TableRow
-from pipelines.plan.run_manifest import Spending
-from pipelines.report.landing.sentences import dollars, people_words
-from pipelines.report.landing.standing import Standing
+from pipelines.plan.run_manifest import RunManifest, Spending
+from pipelines.report.compare import headline_tests
+from pipelines.report.landing.sentences import Verdict, dollars, doubts, people_words, verdict_of
+from pipelines.report.landing.standing import Standing, standing_of, with_leads
+from pipelines.report.metrics_file import TABLES, Measured
+from pipelines.report.model import ReportData
 from pipelines.report.tables.token_efficiency import Efficiency
 from pipelines.report.worded import worded_if_any
+from pipelines.storage.store import Store
 
 MOST_DRAWN: Final = 8  # models in the picture
 _REFERENCES: Final = {"People": "people", "Chance": "chance", "Best published": "the best published model"}
@@ -183,4 +188,42 @@ def standing_figure(standings: Sequence[Standing]) -> Bars | None:
             *_people_notes(drawn),
             *([f"The {MOST_DRAWN} best models; the matrix has {more} more."] if more else []),
         ),
+    )
+
+
+def build_standings(
+    out: Store, run: RunManifest, numbers: Sequence[Measured], efficiency: Sequence[Efficiency]
+) -> tuple[Standing, ...]:
+    """Return the standing of the models on each benchmark; of the first two with the paired test of their scores."""
+    standings = []
+    for name in sorted({number.benchmark for number in numbers}):
+        table_numbers = [number for number in numbers if number.benchmark == name and number.source == TABLES]
+        cost = cost_of([row for row in efficiency if row.benchmark == name], run.models)
+        standings.append(replace(standing_of(benchmark(name), table_numbers, run.baselines), dollars=cost))
+
+    return with_leads(standings, headline_tests(out) if any(len(at.ranked) > 1 for at in standings) else {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The answers of a report."""
+
+    verdicts: Sequence[Verdict]
+    judges: Sequence[str]
+    doubts: Sequence[str]
+    matrix: Table | None
+    figure: Bars | None
+
+
+def summary_of(report: ReportData) -> Summary:
+    """Return the answers of a report."""
+    standings = report.standings
+    metrics = [row for row in report.metrics if row.model not in report.baselines]
+    counts = [count for count in report.counts if count.model not in report.baselines]
+    return Summary(
+        verdicts=[verdict_of(at, counts) for at in standings],
+        judges=[f"{judging}." for judging in report.judgings if not judging.is_doubtful],
+        doubts=[*doubts(standings, metrics, counts, report.judgings), *report.warnings],
+        matrix=matrix_table(standings, report.cost),
+        figure=standing_figure(standings),
     )

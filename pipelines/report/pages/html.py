@@ -15,10 +15,10 @@ from pipelines.benchmarks.tables import Table
 from pipelines.clean_text import one_line
 from pipelines.rendering import formats
 from pipelines.rendering.environment import ITEMS, render_page
-from pipelines.report.landing.summary import summary_of
+from pipelines.report.landing.tables import summary_of
 from pipelines.report.model import BenchmarkSection, ReportData, Section
+from pipelines.report.reproduction import own_rows_table, results_table
 from pipelines.report.tables import overview
-from pipelines.report.tables.reproduction import own_rows_table, results_table
 from pipelines.report.tables.token_efficiency import cost_table, efficiency_table
 
 TITLE: Final = "Evaluation report"

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from pipelines.benchmarks.item_lists import ItemList
-from pipelines.rendering.environment import ITEMS, render_page
-from pipelines.rendering.escaping import csv_text
+from pipelines.rendering.environment import ITEMS, csv_text, render_page
 from pipelines.report.model import ModelItems
 
 SHOWN: Final = 10  # items of each list, model and setting on the page

@@ -10,7 +10,7 @@ from pipelines.benchmarks.metrics_kernel.labels import MetricName, metric_label
 from pipelines.benchmarks.records import is_person
 from pipelines.benchmarks.tables import Origin, Table, TableCell, TableRow, TableValue
 from pipelines.predict.records import TaskCount
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.worded import worded_if_any
 

@@ -7,7 +7,7 @@ from statistics import fmean, stdev
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.tables import Table, TableCell, TableRow
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.measured import Measured, MetricSource
+from pipelines.report.metrics_file import Measured, MetricSource
 from pipelines.report.worded import worded, worded_if_any
 
 

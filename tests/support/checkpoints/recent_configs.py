@@ -65,6 +65,10 @@ def qwen3_5_text(dims: Dimensions, tokenizer: Any, **more: Any) -> dict[str, Any
     )
 
 
+def _glm_rope(dims: Dimensions) -> dict[str, Any]:
+    return {**mrope_parameters(dims), "partial_rotary_factor": 1.0}
+
+
 def _glm_tokens(tokenizer: Any) -> dict[str, int]:
     return {
         "image_token_id": tokenizer.convert_tokens_to_ids("<|image|>"),
@@ -82,6 +86,19 @@ def gemma4_tokens(tokenizer: Any) -> dict[str, int]:
     names |= {"boa_token_id": "<|audio>", "eoa_token_index": "<audio|>", "audio_token_id": "<|audio|>"}
     names["video_token_id"] = "<|video|>"
     return {name: tokenizer.convert_tokens_to_ids(token) for name, token in names.items()}
+
+
+def _gemma4_text(dims: Dimensions, tokenizer: Any, **more: Any) -> dict[str, Any]:
+    return text_config(
+        dims,
+        tokenizer,
+        head_dim=head_dim(dims),
+        global_head_dim=2 * head_dim(dims),
+        sliding_window=WINDOW,
+        pad_token_id=GEMMA4_PAD,
+        layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (dims.layers // 3),
+        **more,
+    )
 
 
 def _ernie4_5_vl_moe(dims: Dimensions, tokenizer: Any) -> Part:
@@ -194,25 +211,19 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
     "mistral3": lambda dims, tokenizer: of(
         "Mistral3Config",
         text_config={"model_type": "mistral", **text_config(dims, tokenizer, head_dim=head_dim(dims))},
-        vision_config={
-            "model_type": "pixtral",
-            "hidden_size": dims.vision_hidden,
-            "intermediate_size": dims.vision_inner,
-            "num_hidden_layers": dims.vision_layers,
-            "num_attention_heads": dims.vision_heads,
-            "head_dim": dims.vision_hidden // dims.vision_heads,
-            "image_size": 112,
-            "patch_size": 14,
-            "initializer_range": float(dims.vision_hidden**-0.5),
-        },
+        vision_config=vision_config(
+            dims,
+            model_type="pixtral",
+            head_dim=dims.vision_hidden // dims.vision_heads,
+            image_size=112,
+            patch_size=14,
+        ),
         image_token_index=tokenizer.convert_tokens_to_ids("[IMG]"),
         tie_word_embeddings=False,
     ),
     "glm4v": lambda dims, tokenizer: of(
         "Glm4vConfig",
-        text_config=text_config(
-            dims, tokenizer, rope_parameters={**mrope_parameters(dims), "partial_rotary_factor": 1.0}
-        ),
+        text_config=text_config(dims, tokenizer, rope_parameters=_glm_rope(dims)),
         vision_config=grid_tower(dims, image_size=112),
         **_glm_tokens(tokenizer),
     ),
@@ -221,7 +232,7 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
         text_config=text_config(
             dims,
             tokenizer,
-            rope_parameters={**mrope_parameters(dims), "partial_rotary_factor": 1.0},
+            rope_parameters=_glm_rope(dims),
             head_dim=head_dim(dims),
             n_routed_experts=EXPERTS,
             n_shared_experts=1,
@@ -235,30 +246,21 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
     ),
     "gemma4": lambda dims, tokenizer: of(
         "Gemma4Config",
-        text_config=text_config(
+        text_config=_gemma4_text(
             dims,
             tokenizer,
-            head_dim=head_dim(dims),
-            global_head_dim=2 * head_dim(dims),
-            sliding_window=WINDOW,
-            pad_token_id=GEMMA4_PAD,
             hidden_size_per_layer_input=16,
             vocab_size_per_layer_input=len(tokenizer),
             num_kv_shared_layers=dims.layers // 3,
-            layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (dims.layers // 3),
         ),
-        vision_config={
-            "hidden_size": dims.vision_hidden,
-            "intermediate_size": dims.vision_inner,
-            "num_hidden_layers": dims.vision_layers,
-            "num_attention_heads": dims.vision_heads,
-            "num_key_value_heads": dims.vision_heads,
-            "head_dim": dims.vision_hidden // dims.vision_heads,
-            "patch_size": 16,
-            "position_embedding_size": 256,
-            "default_output_length": SOFT_TOKENS,
-            "initializer_range": float(dims.vision_hidden**-0.5),
-        },
+        vision_config=vision_config(
+            dims,
+            num_key_value_heads=dims.vision_heads,
+            head_dim=dims.vision_hidden // dims.vision_heads,
+            patch_size=16,
+            position_embedding_size=256,
+            default_output_length=SOFT_TOKENS,
+        ),
         tie_word_embeddings=False,
         **gemma4_tokens(tokenizer),
     ),
@@ -274,10 +276,8 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
         ),
         vision_config={
             **vision_config(dims, image_size=SIGLIP_SIDE, patch_size=14),
-            "vision_output_dim": dims.vision_hidden,
-            "projector_input_dim": dims.vision_hidden,
-            "projector_output_dim": dims.vision_hidden,
-            "intermediate_size": (4 * dims.vision_hidden),
+            **dict.fromkeys(("vision_output_dim", "projector_input_dim", "projector_output_dim"), dims.vision_hidden),
+            "intermediate_size": 4 * dims.vision_hidden,
         },
         boi_token_index=tokenizer.convert_tokens_to_ids("<|image_start|>"),
         eoi_token_index=tokenizer.convert_tokens_to_ids("<|image_end|>"),
@@ -289,15 +289,7 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
             "model_type": "lfm3",
             **text_config(dims, tokenizer, head_dim=head_dim(dims), sliding_window=WINDOW),
         },
-        vision_config={
-            "hidden_size": dims.vision_hidden,
-            "intermediate_size": dims.vision_inner,
-            "num_hidden_layers": dims.vision_layers,
-            "num_attention_heads": dims.vision_heads,
-            "num_key_value_heads": dims.vision_heads // 2,
-            "patch_size": 14,
-            "initializer_range": float(dims.vision_hidden**-0.5),
-        },
+        vision_config=vision_config(dims, num_key_value_heads=dims.vision_heads // 2, patch_size=14),
         projector_hidden_size=dims.hidden,
         tie_word_embeddings=False,
         **qwen_token_ids(tokenizer),
@@ -328,15 +320,7 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
     ),
     "gemma4_unified": lambda dims, tokenizer: of(
         "Gemma4UnifiedConfig",
-        text_config=text_config(
-            dims,
-            tokenizer,
-            head_dim=head_dim(dims),
-            global_head_dim=2 * head_dim(dims),
-            sliding_window=WINDOW,
-            pad_token_id=GEMMA4_PAD,
-            layer_types=["sliding_attention", "sliding_attention", "full_attention"] * (dims.layers // 3),
-        ),
+        text_config=_gemma4_text(dims, tokenizer),
         vision_config={
             "mm_embed_dim": dims.hidden // 4,
             "output_proj_dims": dims.hidden // 4,
@@ -351,16 +335,8 @@ RECENT_CONFIGS: Mapping[str, Callable[[Dimensions, Any], Part]] = {
     "muse_glimmer": lambda dims, tokenizer: of(
         "MuseGlimmerConfig",
         text_config=text_config(dims, tokenizer, head_dim=head_dim(dims), sliding_window=WINDOW),
-        vision_config={
-            "hidden_size": dims.vision_hidden,
-            "intermediate_size": dims.vision_inner,
-            "num_hidden_layers": dims.vision_layers,
-            "num_attention_heads": dims.vision_heads,
-            "initializer_range": float(dims.vision_hidden**-0.5),
-            # vLLM reads these two here, and takes the released model's sizes where they are absent.
-            "output_dim": 4 * dims.vision_hidden,
-            "adapter_dim": dims.hidden,
-        },
+        # vLLM reads two sizes here, and takes those of the released model where they are absent.
+        vision_config=vision_config(dims, output_dim=4 * dims.vision_hidden, adapter_dim=dims.hidden),
         image_token_id=tokenizer.convert_tokens_to_ids("<|patch|>"),
         video_token_id=tokenizer.convert_tokens_to_ids("<|video|>"),
         out_hidden_size=4 * dims.vision_hidden,  # four patches are merged into a token

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from jobs.demo.samples import BENCHMARKS, write_sample
+from jobs.demo.main import BENCHMARKS, write_sample
 from models.messages import Step, Text
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.base import PromptInput

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster.autoscaling import MAX_NODES_LABEL, parse_max_nodes_label
+from cluster.connection import MAX_NODES_LABEL, parse_max_nodes_label
 from models.catalog_loader import load_models
 from models.engines.gpu_check import driver_problem
 from tests.support.paths import ROOT

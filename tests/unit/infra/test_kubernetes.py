@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from cluster.autoscaling import MAX_NODES_LABEL, parse_max_nodes_label
+from cluster.connection import MAX_NODES_LABEL, parse_max_nodes_label
 from tests.support import kuberay
 from tests.support.paths import ROOT
 

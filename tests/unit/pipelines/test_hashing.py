@@ -1,5 +1,7 @@
 """Stable ids."""
 
+from __future__ import annotations
+
 from pipelines.hashing import stable_id
 
 

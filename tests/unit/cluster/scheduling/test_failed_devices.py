@@ -1,6 +1,6 @@
 """Which GPUs are avoided, with holders that only a list records."""
 
-from cluster.scheduling.failed_devices import MAX_HOLDERS, FailedDevices
+from cluster.scheduling.gpu_scheduler import MAX_HOLDERS, FailedDevices
 
 
 class Fleet:

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from cluster.errors import PostponedError
 from cluster.scheduling.gpu_scheduler import (
     MAX_ENDPOINT_MODELS,
+    Fleet,
     GpuScheduler,
+    ModelWorkload,
     choose_schedule,
     estimate_makespan,
+    lower_bound,
     run_concurrently,
 )
 from cluster.scheduling.simulator import simulate
-from cluster.scheduling.workload import Fleet, ModelWorkload, lower_bound
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:

@@ -7,9 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.errors import ClusterError
-from cluster.scheduling.gpu_scheduler import GpuScheduler, choose_schedule, estimate_makespan, run_schedule
+from cluster.scheduling.gpu_scheduler import (
+    Fleet,
+    GpuScheduler,
+    ModelWorkload,
+    SimulationResult,
+    choose_schedule,
+    estimate_makespan,
+    lower_bound,
+    run_schedule,
+)
 from cluster.scheduling.simulator import simulate
-from cluster.scheduling.workload import Fleet, ModelWorkload, SimulationResult, lower_bound
 
 
 def work(name: str, gpus: int, *units: float, load: float = 10.0, most: int = 99) -> ModelWorkload:

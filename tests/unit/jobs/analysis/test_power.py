@@ -16,7 +16,7 @@ from jobs.analysis.power import Pilot, power
 from jobs.cli.main import run
 from models.spec import ModelSpec
 from pipelines.errors import UsageError
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.metrics.paired import least_clusters
 from pipelines.plan.run_manifest import ManifestEntry
@@ -25,8 +25,7 @@ from pipelines.progress import NullProgress
 from pipelines.report.compare import compare
 from pipelines.report.scored_pair import ScoreRows
 from pipelines.storage.store import Store
-from pipelines.sweep.external import score_external
-from pipelines.sweep.run import run_sweep
+from pipelines.sweep.run import run_sweep, score_external
 from tests.support.paired_simulation import Pair, simulate_power
 
 PILOT = Pilot(standard_error=0.04, n=400, clusters=100, freedom=math.inf, spread_freedom=1e6)

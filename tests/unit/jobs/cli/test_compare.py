@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
+from jobs.shared.output import fitted
 from jobs.shared.render import _DIFFERENCE_HEADERS, _difference_row, comparison_text
-from jobs.shared.tables import fitted
 from pipelines.report.compare import Comparison
 from pipelines.report.model import ReproductionResult
 from pipelines.report.reproduction import PATH, reproduction_json

@@ -1,7 +1,7 @@
 """A bug in any stage ends the command with exit code 70 and its traceback; what was committed stays.
 
 Work as small as this runs in the driver; bugs in Ray's workers are planted in
-`tests/integration/test_internal_errors.py`.
+`tests/integration/test_hostile_text.py`.
 """
 
 from __future__ import annotations

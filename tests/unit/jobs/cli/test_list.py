@@ -11,7 +11,7 @@ from jobs import doctor
 from jobs.cli import list as list_command
 from jobs.cli.main import run
 from jobs.dry_run.plan_table import engine_summary
-from jobs.shared import tables
+from jobs.shared import output
 from models.catalog_loader import load_models
 from models.engines.hub import HubAnswer
 from tests.support.checkpoint_folder import POINTER, write_checkpoint
@@ -34,7 +34,7 @@ def test_models_fit_a_terminal_and_share_reasons(
     monkeypatch.setattr(doctor, "ask_hub", lambda questions, deadline_s: dict.fromkeys(questions, away))
     monkeypatch.setattr(doctor, "local_gpus", list)
     monkeypatch.setattr(doctor, "local_memory", lambda: (24 * 10**9, 0))
-    for module in (tables, list_command):
+    for module in (output, list_command):
         monkeypatch.setattr(module, "terminal_width", lambda _stream: 60)
     entries = "".join(f"{name}: {{engine: transformers, model: o/{name}, parameters_b: 2}}\n" for name in ("aa", "ab"))
     (tmp_path / "m.yaml").write_text(entries)

@@ -1,12 +1,15 @@
 """The demo runs all benchmarks and repeats no finished step."""
 
+from __future__ import annotations
+
 import logging
 from pathlib import Path
 
 import pytest
 
 from jobs.demo import main as demo
-from jobs.demo.samples import BENCHMARKS
+from jobs.demo.checkpoint import build_checkpoint
+from jobs.demo.main import BENCHMARKS
 from jobs.demo.screen import LEARNED
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UsageError
@@ -16,6 +19,7 @@ from pipelines.plan.selection import selected_groups
 from pipelines.progress import NullProgress
 from pipelines.storage.store import Store
 from pipelines.sweep.run import SweepResult
+from tests.support.checkpoints import build_tiny
 
 
 class RecordingProgress(NullProgress):
@@ -92,3 +96,11 @@ def test_demo_resumes_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_demo_refuses_a_remote_folder() -> None:
     with pytest.raises(UsageError, match="local folder"):
         demo.run_demo("s3://bucket/demo", all_settings=False, progress=NullProgress())
+
+
+def test_demo_checkpoint_equals_the_tiny_qwen2_5_vl_of_the_tests(tmp_path: Path) -> None:
+    built = build_checkpoint(tmp_path / "demo")
+    expected = build_tiny(tmp_path / "tests", "qwen2_5_vl")
+    assert {path.name: path.read_bytes() for path in built.iterdir()} == {
+        path.name: path.read_bytes() for path in expected.iterdir()
+    }

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from PIL import ImageChops
 
-from jobs.demo.samples import BENCHMARKS, write_sample
+from jobs.demo.main import BENCHMARKS, write_sample
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import RawSample, Rejection, SourceWarning
 from pipelines.benchmarks.vflute.facts import SUBSETS

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from jobs.cli.main import run
-from jobs.demo.samples import BENCHMARKS
+from jobs.demo.main import BENCHMARKS
 from jobs.demo.screen import screen
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.records import TaskCount
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.sweep.result import SweepResult
 from tests.support.measured import measured
 

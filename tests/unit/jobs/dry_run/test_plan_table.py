@@ -12,7 +12,7 @@ import pytest
 
 import jobs.dry_run.plan_table as page
 from cluster.connection import ClusterInfo
-from cluster.scheduling.workload import Fleet
+from cluster.scheduling.gpu_scheduler import Fleet
 from jobs.dry_run import plan_table
 from jobs.dry_run.plan_table import schedule, schedule_summary, show_plan
 from models.entry_fields import Price, Replicas

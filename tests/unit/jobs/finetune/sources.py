@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from jobs.finetune.records import TrainingEvent
+from jobs.finetune.checkpoints import TrainingEvent
 from tests.support.vflute_source import picture
 
 COLUMNS = ("", "pairID", "Flickr30kID", "hypothesis", "gold_label", "explanation")

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.finetune.checkpoints import check_examples
-from jobs.finetune.records import SETTINGS_FILE, TRAINING_FILE, VARIANTS, FinetuneSpec, TrainingEvent
+from jobs.finetune.checkpoints import (
+    SETTINGS_FILE,
+    TRAINING_FILE,
+    VARIANTS,
+    FinetuneSpec,
+    TrainingEvent,
+    check_examples,
+)
+from jobs.finetune.options import MemorySettings, TrainingSettings
+from jobs.finetune.ray_train import Worker, train
 from jobs.finetune.run import finetune, prepare_examples, read_record
-from jobs.finetune.settings import MemorySettings, TrainingSettings
-from jobs.finetune.train_loop import Worker, train
 from models.errors import TrainingStateError
 from models.spec import ModelSpec
 from pipelines.errors import PipelineError, UsageError

@@ -8,9 +8,9 @@ from ray.train.v2.api.exceptions import WorkerGroupError
 from torch.distributed import DistNetworkError
 
 from cluster.connection import ClusterInfo
+from jobs.finetune.checkpoints import VARIANTS, ExampleCounts, FinetuneSpec
+from jobs.finetune.options import MemorySettings, TrainingSettings
 from jobs.finetune.ray_train import _cause, _WorkersDiedError, train_on_ray
-from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec
-from jobs.finetune.settings import MemorySettings, TrainingSettings
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 from pipelines.errors import InternalError, UsageError

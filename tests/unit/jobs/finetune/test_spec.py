@@ -4,14 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs.cli.main import run
-from jobs.finetune.options import FinetuneOptions
+from jobs.finetune.checkpoints import VARIANTS, ExampleCounts, FinetuneSpec, History
+from jobs.finetune.options import (
+    FinetuneOptions,
+    MemorySettings,
+    TrainingSettings,
+    epoch_order,
+    learning_rate_factor,
+    step_batch,
+)
+from jobs.finetune.run import finetune, training_record, write_result
 from jobs.finetune.spec import build_finetune_spec
-from pipelines.errors import UsageError
+from models.spec import ModelSpec
+from pipelines.errors import StoreError, UsageError
+from pipelines.storage.store import Store
 from tests.support.checkpoint_folder import write_checkpoint
+from tests.support.toy_flute import write_toy
+from tests.unit.jobs.finetune.sources import Listener
 
 FLAGS = FinetuneOptions(benchmark="vflute", variant="vf", data="data", out="out")
 
@@ -90,3 +104,65 @@ def test_local_base_is_absolute_and_has_the_trainings_dtype(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)
     spec = build_finetune_spec(replace(FLAGS, model="mine", models_file=[Path("models.yaml")], dtype="float32"))
     assert (spec.model.model, spec.model.dtype) == (str(tmp_path / "base"), "float32")
+
+
+@pytest.mark.parametrize(("examples", "epochs", "steps"), [(4578, 3, 216), (275_815, 1, 4310), (280_393, 2, 8764)])
+def test_steps_of_the_paper(examples: int, epochs: int, steps: int) -> None:
+    # The authors' checkpoints are of step 144, the second epoch of VF, and 4310, the end of eViL.
+    assert TrainingSettings(epochs=epochs).total_steps(examples) == steps
+
+
+def test_learning_rate_is_that_of_transformers() -> None:
+    import torch
+    from transformers import get_cosine_schedule_with_warmup
+
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=3, num_training_steps=100)
+    for step in range(100):
+        assert learning_rate_factor(step, 100, 0.03) == pytest.approx(schedule.get_last_lr()[0])
+        optimizer.step()
+        schedule.step()
+    assert learning_rate_factor(0, 10, 0.0) == 1.0
+
+
+def test_batches_of_an_epoch_hold_every_example_once_in_an_order_by_epoch_and_seed() -> None:
+    order = epoch_order(10, 0, seed=1)
+    batches = [step_batch(order, step, 4) for step in range(3)]
+    assert [len(batch) for batch in batches] == [4, 4, 2]
+    assert sorted(index for batch in batches for index in batch) == list(range(10))
+    assert epoch_order(50, 0, seed=1) == epoch_order(50, 0, seed=1)
+    assert len({tuple(epoch_order(50, epoch, seed)) for epoch, seed in [(0, 1), (1, 1), (0, 2)]}) == 3
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> FinetuneSpec:
+    spec = FinetuneSpec(
+        variant=VARIANTS["evil+vf"], model_name="tiny", model=ModelSpec(engine="transformers", model="tiny"),
+        settings=TrainingSettings(epochs=1), memory=MemorySettings(), data="/vflute", evil="/evil", out=str(tmp_path),
+    )  # fmt: skip
+    counts = ExampleCounts(train=2, validation=0, fingerprint="f")
+    write_result(spec, Store(spec.out), training_record(spec, counts, History(losses=[1.0]), 1.0))
+    return spec
+
+
+def test_finished_training_is_returned_and_a_file_is_no_output(finished: FinetuneSpec, tmp_path: Path) -> None:
+    assert finetune(finished, Listener())["losses"] == [1.0]
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StoreError, match="expected a folder, found a file"):
+        finetune(replace(finished, out=str(tmp_path / "file")), Listener())
+
+
+@pytest.mark.parametrize(("flag", "change"), [("--data", {"data": "/other"}), ("--evil", {"evil": "/other"})])
+def test_finished_training_on_other_data_is_refused(finished: FinetuneSpec, flag: str, change: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=f"finished training on other data \\({flag}: .* there, /other here"):
+        finetune(replace(finished, **change), Listener())
+
+
+def test_checkpoints_of_other_examples_are_refused_before_ray_starts(finished: FinetuneSpec, tmp_path: Path) -> None:
+    toy = write_toy(tmp_path / "toy", train=2, validation=0, test=0)
+    spec = replace(finished, variant=VARIANTS["vf"], data=str(toy), evil=None, out=str(tmp_path / "out"))
+    out = Store(spec.out)
+    out.put("checkpoints/examples.sha256", b"of other examples")
+    out.put("checkpoints/step-0000002.safetensors", b"")
+    with pytest.raises(UsageError, match=r"checkpoints of a training on other examples; .*another --out"):
+        finetune(spec, Listener())

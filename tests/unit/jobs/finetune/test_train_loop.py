@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from jobs.finetune.checkpoints import check_examples
-from jobs.finetune.records import VARIANTS, ExampleCounts, FinetuneSpec, TrainingEvent
+from jobs.finetune.checkpoints import VARIANTS, ExampleCounts, FinetuneSpec, TrainingEvent, check_examples
+from jobs.finetune.options import MemorySettings, TrainingSettings
+from jobs.finetune.ray_train import Worker, train
 from jobs.finetune.run import prepare_examples
-from jobs.finetune.settings import MemorySettings, TrainingSettings
-from jobs.finetune.train_loop import Worker, train
 from models.errors import EngineUnreachableError, TrainingStateError
 from models.spec import ModelSpec
 from pipelines.errors import StoreError, UsageError

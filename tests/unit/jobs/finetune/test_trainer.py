@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from jobs.finetune.examples import EncodedExample, ExampleEncoder
-from jobs.finetune.settings import MemorySettings, TrainingSettings
+from jobs.finetune.options import MemorySettings, TrainingSettings
 from jobs.finetune.trainer import Trainer
 from models.engines import build_engine
 from models.errors import TrainingStateError

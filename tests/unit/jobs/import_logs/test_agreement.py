@@ -10,12 +10,10 @@ import pytest
 
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Row
-from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import Dataset, load_tables
 from pipelines.ingest.table import ingest_table
-from pipelines.logged_answers.matching import Groups, match_logs
+from pipelines.logged_answers.matching import Groups, ReadVerdict, difference, match_logs, reader
 from pipelines.logged_answers.readers import tool_files
-from pipelines.logged_answers.verdicts import ReadVerdict, difference, reader
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store
 from tests.support.log_fuzzing import GOLDEN

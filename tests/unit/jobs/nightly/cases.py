@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from models.spec import ModelSpec
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from tests.support.measured import measured
 
 EARLIER, NOW = "20260101T020000.000000Z", "20260102T020000.000000Z"

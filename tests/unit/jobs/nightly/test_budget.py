@@ -1,18 +1,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from jobs.nightly.budget import Budget, Estimate, estimate_pairs, plan_due
-from jobs.nightly.due import due_pairs
+from jobs.nightly.budget import (
+    Budget,
+    Estimate,
+    changed_parts,
+    code_fingerprint,
+    due_pairs,
+    estimate_pairs,
+    plan_due,
+    run_order,
+)
 from jobs.nightly.history import History, Pair
+from jobs.nightly.judge_drift import cost, token_difference
 from jobs.nightly.records import PairStatus
 from models.entry_fields import Price
 from models.spec import ModelSpec
 from pipelines.plan.run_spec import RunSpec
-from tests.unit.jobs.nightly.cases import EARLIER, random
+from pipelines.predict.records import TokenCounts
+from tests.unit.jobs.nightly.cases import EARLIER, NOW, random
 
 
 @pytest.fixture
@@ -90,3 +101,79 @@ def test_estimates_use_the_speed_of_the_last_night(spec: RunSpec, tmp_path: Path
     assert estimate.usd == estimate.seconds / 4 > 0
     (pair,) = plan_due([spec], due, str(tmp_path / "staging"), Budget(usd=1.0))
     assert pair.is_waiting
+
+
+def test_cost_counts_tokens_and_gpu_hours() -> None:
+    spec = RunSpec(data="data", out="out", models={"m": random()}, benchmarks=("maia",))
+    priced = replace(spec, models={"m": random(price=Price(input_per_million=2.0, output_per_million=10.0))})
+    used = {("predictions", "maia", "m"): TokenCounts(1_000_000, 100_000)}
+    assert cost(priced, "maia", used, 60.0, None) == 3.0
+    assert cost(spec, "maia", used, 60.0, 2.5) is None
+    cached = Price(input_per_million=2.0, cached_input_per_million=0.2, output_per_million=10.0)
+    used_cached = {("predictions", "maia", "m"): TokenCounts(1_000_000, 100_000, 900_000)}
+    assert cost(replace(spec, models={"m": random(price=cached)}), "maia", used_cached, 60.0, None) == 1.38
+    ours = ModelSpec(engine="transformers", model="x", tensor_parallel=4, replicas={"max": 2})
+    assert cost(replace(spec, models={"m": ours}), "maia", used, 1800.0, 2.5) == 10.0
+
+
+def test_token_difference_is_never_negative() -> None:
+    assert token_difference(TokenCounts(5, 1, 4), TokenCounts(2, 3, 1)) == (3, 0, 3, 0)
+
+
+def test_code_fingerprint_is_stable() -> None:
+    first = code_fingerprint()
+    code_fingerprint.cache_clear()
+    assert code_fingerprint() == first
+    assert len(first) == 16
+
+
+def test_changed_parts_include_missing_ones() -> None:
+    assert changed_parts({"code": "1", "model": "2"}, {"code": "1", "judge": "3"}) == ["judge", "model"]
+    assert changed_parts({"judge": ""}, {}) == []
+
+
+PARTS = {"code": "1"}
+
+
+def due_status(model: str, measured: str = "", state: str = "ran", *, is_changed: bool = True) -> PairStatus:
+    plain = PairStatus(model=model, benchmark="maia", parts=PARTS, why="x", before=None)
+    if not measured and state == "ran":
+        return plain
+    fingerprint = "old" if is_changed else plain.fingerprint
+    before = Pair(night=NOW, model=model, benchmark="maia", state=state, measured=measured, fingerprint=fingerprint)
+    return PairStatus(model=model, benchmark="maia", parts=PARTS, why="x", before=before)
+
+
+def test_never_evaluated_pairs_run_first_then_changed_then_the_oldest() -> None:
+    due = [
+        due_status("aged", EARLIER, is_changed=False),
+        *(due_status("changed lately", NOW), due_status("changed long ago", EARLIER)),
+        *(due_status("never", ""), due_status("never, and fails", "", "failed")),
+        *(due_status("changed, and fails", EARLIER, "failed"), due_status("aged more lately", NOW, is_changed=False)),
+    ]
+    assert [entry.model for entry in run_order(due)] == [
+        *("never", "never, and fails"),
+        *("changed long ago", "changed lately", "changed, and fails"),
+        *("aged", "aged more lately"),
+    ]
+
+
+def test_pair_is_due_when_it_was_not_measured_for_days(maia_data: str, tmp_path: Path) -> None:
+    spec = RunSpec(data=maia_data, out=str(tmp_path / "out"), models={"m": random()}, benchmarks=("maia",))
+    history = History(str(tmp_path / "history"))
+    (new,) = due_pairs(spec, history)
+    measured = {"fingerprint": new.fingerprint, "parts": new.parts, "measured": EARLIER}
+    history.write(EARLIER, [Pair(night=EARLIER, model="m", benchmark="maia", state="ran", **measured)], [], "")
+
+    def reason(days: float | None) -> str:
+        return due_pairs(spec, history, refresh_days=days, now=datetime(2026, 1, 11, 2, tzinfo=UTC))[0].why
+
+    assert reason(None) == reason(11) == ""
+    assert reason(10) == "not measured since 2026-01-01"
+
+
+def test_pair_that_only_waited_is_still_new(maia_data: str, tmp_path: Path) -> None:
+    spec = RunSpec(data=maia_data, out=str(tmp_path / "out"), models={"m": random()}, benchmarks=("maia",))
+    history = History(str(tmp_path / "history"))
+    history.write(EARLIER, [Pair(night=EARLIER, model="m", benchmark="maia", state="waiting", why="new")], [], "")
+    assert [entry.why for entry in due_pairs(spec, history)] == ["new"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jobs.cli.main import run
-from jobs.nightly.due import due_pairs
+from jobs.nightly.budget import due_pairs
 from jobs.nightly.history import History, Pair
 from jobs.nightly.items import ItemScores, ScoreKey
 from jobs.nightly.regressions import Comparison, Level

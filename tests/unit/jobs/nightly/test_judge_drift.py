@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
+from statistics import fmean, median
 
+import numpy as np
 import pytest
 
 from jobs.cli.main import run
 from jobs.nightly.history import History
+from jobs.nightly.judge_drift import JudgeEvidence
 from jobs.nightly.records import NightlyResult
 from jobs.nightly.run import run_nightly
 from models.engines.random_baseline import RandomEngine
 from models.spec import ModelSpec
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
+from tests.bench.nightly_simulation import judge_delay
 
 JUDGE = ModelSpec(engine="random", seed=1)
 
@@ -120,3 +126,28 @@ def test_dry_run_states_what_judging_again_costs(
     (sentence,) = json.loads(capfd.readouterr().out)["judge"]
     assert sentence.startswith("judge judge on checked: asked again about 10 answers at most: about ")
     assert "$" in sentence
+
+
+def mean_bet(evidence: JudgeEvidence) -> float:
+    return fmean(math.exp(log) for log in evidence.logs)
+
+
+def test_bets_are_by_clips_and_of_all_numbers() -> None:
+    nights = [
+        JudgeEvidence(numbers=1).add(np.array(first), np.arange(2)).add(np.array(second), np.arange(2))
+        for first, second in product(product((-1.0, 1.0), repeat=2), product((-2.0, 2.0), repeat=2))
+    ]
+    assert fmean(map(mean_bet, nights)) == pytest.approx(2)
+    together = JudgeEvidence(numbers=1).add(np.ones(30), np.zeros(30))
+    apart = JudgeEvidence(numbers=1).add(np.ones(30), np.arange(30))
+    assert not together.is_alarm
+    assert apart.is_alarm
+    assert not JudgeEvidence(numbers=1).is_alarm
+    single, many = (JudgeEvidence(numbers=numbers).add(np.ones(14), np.arange(14)) for numbers in (1, 100))
+    assert many.rate == pytest.approx(100 * single.rate)
+
+
+def test_a_shift_of_five_percent_on_sixty_answers_takes_about_two_weeks() -> None:
+    reported = [judge_delay([5, number], 60, 0.05, 60) for number in range(30)]
+    assert 5 <= median(reported) <= 16
+    assert sum(judge_delay([5, number], 60, 0.0, 365) <= 365 for number in range(20)) <= 6

@@ -106,7 +106,7 @@ def test_row_of_a_model_that_is_no_longer_configured_has_its_date(spec: RunSpec,
 def test_changed_code_replaces_each_answer_once(spec: RunSpec, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     night(spec)
     before = {file.path for file in Store(spec.out).list("predictions")}
-    for name in ("fingerprints", "joint"):
+    for name in ("budget", "run"):
         monkeypatch.setattr(f"jobs.nightly.{name}.code_fingerprint", lambda: "other")
     second = night(spec)
     assert states(second) == {"a": "ran", "b": "ran"}

@@ -26,7 +26,7 @@ from jobs.serve.chat_api import (
     error_response,
     read_chat,
 )
-from jobs.serve.replica import ModelReplica
+from jobs.serve.run import ModelReplica
 from jobs.shared.auth import is_authorized, key_hash
 from models.errors import DeviceFailedError
 from models.messages import Answer, Call, CallReply, Failure, Generation, Media, Text

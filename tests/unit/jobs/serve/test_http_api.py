@@ -7,6 +7,7 @@ import base64
 import gc
 import io
 import json
+import socket
 import time
 import weakref
 from collections.abc import Iterator
@@ -14,14 +15,22 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from ray import serve
+from ray.serve.schema import ProxyStatus, ServeStatus
 from starlette.testclient import TestClient
 
+from cluster.connection import ClusterInfo
+from cluster.errors import ClusterError
 from jobs.serve import http_api
+from jobs.serve import run as serving
 from jobs.serve.chat_api import BadRequestError, Bounds, ChatRequest
 from jobs.serve.http_api import OpenAIApi
+from jobs.serve.options import ServeOptions
+from jobs.serve.run import _bounds, _listening, is_loopback
 from jobs.shared.auth import key_hash
 from models.messages import Answer, Failure
 from models.spec import ModelSpec
+from pipelines.errors import ModelUnavailableError, UsageError
 
 SPEC = ModelSpec(engine="random")
 KEY = {"Authorization": "Bearer k"}
@@ -208,3 +217,80 @@ def test_work_for_a_client_that_left_ends() -> None:
     asyncio.run(leave())
     assert time.monotonic() - start < 20
     assert (slow.cancelled, len(slow.chats)) == (1, 1), "the pictures of the second were never sent to the model"
+
+
+HOST = "127.0.0.1"
+
+
+def test_free_port_is_taken_at_once_and_a_taken_one_or_a_strange_host_refused() -> None:
+    with _listening(HOST, 0) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection((HOST, port), timeout=30), listener.accept()[0]:
+            pass
+        with pytest.raises(UsageError, match=f"--host {HOST} --port {port}: cannot listen there"):
+            _listening(HOST, port)
+    with pytest.raises(UsageError, match=r"--host 192\.0\.2\.77 --port 0: cannot listen there"):
+        _listening("192.0.2.77", 0)
+
+
+def test_bounds_are_those_of_the_flags() -> None:
+    assert _bounds(ServeOptions(model="m")) == Bounds()
+    options = ServeOptions(model="m", max_pictures=1, max_total_pixels=2, max_messages=3, max_body_mib=4, timeout_s=5.0)
+    assert _bounds(options) == Bounds(pictures=1, pixels=2, messages=3, body_bytes=4 << 20, timeout_s=5.0)
+
+
+def test_loopback() -> None:
+    assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "host")] == [
+        *3 * [True],
+        *2 * [False],
+    ]
+
+
+class Serve:
+    """Ray Serve, scripted."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, status: ServeStatus) -> None:
+        self.current, self.is_shut, self.options = status, False, dict[str, Any]()
+        for name in ("start", "status", "shutdown"):
+            monkeypatch.setattr(serve, name, getattr(self, name))
+
+    def start(self, **options: Any) -> None:
+        self.options = options
+
+    def status(self) -> ServeStatus:
+        return self.current
+
+    def shutdown(self) -> None:
+        self.is_shut = True
+
+
+@pytest.mark.parametrize("address", ["", "10.0.0.1:6379"])
+def test_serve_has_no_proxies_and_ends_with_the_block(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Serve(monkeypatch, ServeStatus())
+    monkeypatch.setattr(serving, "_start", lambda *_: "handle")
+    with serving.serving("m", SPEC, ClusterInfo(address, 2.0, 0.0), 1.0) as handle:
+        assert handle == "handle"
+        assert started.options["proxy_location"] == "Disabled"
+    assert started.is_shut == bool(address), "an embedded cluster ends anyway, and waits for no request in flight"
+
+
+def test_model_that_cannot_start_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise RuntimeError("no room")
+
+    Serve(monkeypatch, ServeStatus())
+    monkeypatch.setattr(serve, "run", run)
+    message = "model 'm' could not be started: no room"
+    with (
+        pytest.raises(ModelUnavailableError, match=message),
+        serving.serving("m", SPEC, ClusterInfo("", 2.0, 0.0), 1.0),
+    ):
+        pytest.fail("it cannot start")
+
+
+def test_running_serve_is_not_shut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Serve(monkeypatch, ServeStatus(proxies={"a": ProxyStatus.HEALTHY}))
+    message = "serves nothing yet.*serve shutdown"
+    with pytest.raises(ClusterError, match=message), serving.serving("m", SPEC, ClusterInfo("", 2.0, 0.0), 1.0):
+        pytest.fail("it is taken")
+    assert not started.is_shut

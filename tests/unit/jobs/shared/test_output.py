@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.shared.output import TEXT_FORMAT, LiveLines, TextFormatter, print_error, print_line
+from jobs.shared import output
+from jobs.shared.failures import report_failure
+from jobs.shared.output import TEXT_FORMAT, LiveLines, TextFormatter, fitted, print_error, print_line, table
 from jobs.shared.progress import Progress
-from jobs.shared.tables import table
+from models.guards.regular_files import NotRegularError, read_regular
 from pipelines.clean_text import for_terminal
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[2Jc\x9b31md\u202ee\udcfff\x00"
@@ -134,3 +137,100 @@ def test_a_letter_that_the_terminal_lacks_is_an_escape() -> None:
     shell = {**os.environ, "PYTHONIOENCODING": "ascii"}
     process = subprocess.run([sys.executable, "-c", code], env=shell, capture_output=True, text=True, check=True)
     assert process.stdout == "perch\\xe9\n"
+
+
+HEADS = ("verdict", "benchmark", "setting", "value", "note")
+ROWS = [
+    ["differs", "maia", "32-frames", "0.512 [0.400, 0.600]", "a long note about what was seen"],
+    ["equal", "maia", "1-frame", "0.312 [0.200, 0.400]", "another one"],
+]
+
+
+def shown(width: int, main: int = len(HEADS)) -> list[str]:
+    lines = fitted(HEADS, ROWS, width, main).splitlines()
+    assert not width or max(map(len, lines)) <= width, lines
+    return lines
+
+
+def test_wide_terminal_and_pipe_get_the_whole_table() -> None:
+    assert shown(0) == shown(200)
+    assert [line.split()[:2] for line in shown(200)[2:]] == [["differs", "maia"], ["equal", "maia"]]
+
+
+def test_constant_column_is_stated_once() -> None:
+    lines = shown(80)
+    assert lines[0] == "benchmark: maia"
+    assert "maia" not in "".join(lines[1:])
+
+
+def test_columns_after_the_main_ones_are_left_out_and_named() -> None:
+    lines = shown(60, main=4)
+    assert "note" not in lines[1]
+    assert " ".join(lines[-2:]) == "Left out for the width of the terminal: note; --json has all."
+
+
+def test_long_cells_are_wrapped_and_short_ones_whole() -> None:
+    lines = shown(60)
+    assert len(lines) > 6
+    assert any(line.startswith("differs") and "32-frames" in line for line in lines)
+
+
+def test_narrow_terminal_gets_a_block_a_row() -> None:
+    lines = fitted(HEADS, ROWS, 24, len(HEADS)).splitlines()
+    assert lines[:4] == ["benchmark: maia", "verdict: differs", "setting: 32-frames", "value: 0.512 [0.400, 0.600]"]
+    assert lines[5] == ""
+
+
+def test_width_is_that_of_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "benchmark" in table(HEADS, ROWS).splitlines()[0].split()
+    monkeypatch.setattr(output, "terminal_width", lambda _stream: 80)
+    assert table(HEADS, ROWS).splitlines()[0] == "benchmark: maia"
+    assert table(("a", "b"), [[None, 3]]).splitlines()[-1].split() == ["-", "3"]
+
+
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EROFS, "make it writable, or give another"),
+        (errno.EMFILE, "raise the limit, `ulimit -n 4096`"),
+        (errno.ENFILE, "raise the limit, `ulimit -n 4096`"),
+    ],
+)
+def test_what_the_machine_lacks_is_a_sentence(number: int, remedy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report_failure(OSError(number, os.strerror(number), "/disk/out")) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vlmsweep: ")
+    assert "/disk/out" in line
+    assert f"{remedy}. Run the same command again to resume" in line
+
+
+def test_pipe_in_place_of_a_file_is_a_sentence_wherever_it_is_met(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(NotRegularError) as met:
+        read_regular(tmp_path / "pipe")
+    assert report_failure(met.value) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"vlmsweep: {tmp_path / 'pipe'}: it is a named pipe")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(MemoryError(), OSError(errno.ENOMEM, "Cannot allocate memory"), RuntimeError("can't start new thread")),
+        OSError("ray/_raylet.so: failed to map segment from shared object"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:128] DefaultCPUAllocator: can't allocate memory: 8 bytes"),
+    ],
+)
+def test_memory_that_is_used_up_is_a_sentence(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report_failure(error) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("vlmsweep: no memory is left; raise the limits, `ulimit -v` and `ulimit -u`")
+
+
+def test_other_errors_of_the_system_are_bugs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report_failure(OSError(errno.EBADF, "Bad file descriptor")) == 70
+    assert "please report it" in capsys.readouterr().err

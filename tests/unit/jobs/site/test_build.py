@@ -10,13 +10,17 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
 from jobs.cli.main import run
+from jobs.site import build
+from jobs.site.build import CHUNK_BYTES, MARKER, Samples, SiteFolder
 from pipelines.clean_text import clean
+from pipelines.errors import UsageError
 from pipelines.plan.run_manifest import load_run, save_run
 from pipelines.storage.store import Store
 from tests.support.browser import CHROMIUM, browser
@@ -292,3 +296,139 @@ def test_many_notes_are_folded(maia_data: str, tmp_path: Path) -> None:
     shown, _, folded = notes.partition("</main>")[0].partition("<details>")
     assert shown.count("<li>") == 5
     assert folded.count("<li>") == int(re.findall(r"<summary>(\d+) more", folded)[0])
+
+
+ROWS = 20_000
+
+
+def add(to: Samples, number: int, output: str, category: str = "c") -> None:
+    """Add an answer."""
+    planned: Any = SimpleNamespace(sample_id=f"s{number}", task="t", setting="s", variant="")
+    row: Any = SimpleNamespace(
+        planned=planned, sample=SimpleNamespace(sample_id=planned.sample_id, category=category, data={}),
+        prediction={"status": "ok", "output": output}, scores={"answer": "A"}, values={"correct": 1.0}, steps=(),
+        expected=("yes",), prompt_set="",
+    )  # fmt: skip
+    entry: Any = SimpleNamespace(benchmark="b", model="m", prompts=SimpleNamespace(dataset_fingerprint="f"))
+    to.add(row, entry, [])
+
+
+@pytest.mark.parametrize(("length", "limit"), [(100, 4_000), (3_000, 1_000)])
+def test_20_000_answers_are_below_30_mb_in_small_files(length: int, limit: int) -> None:
+    collected = Samples()
+    for number in range(ROWS):
+        add(collected, number, "x" * length)
+    shown, scripts = collected.scripts()
+    assert shown == limit
+    assert sum(len(script) for _, script in scripts) < 30_000_000
+    assert max(len(script) for _, script in scripts) < 1.1 * CHUNK_BYTES
+    assert scripts[0][0] == 0
+    assert [first for first, _ in scripts] == sorted({first for first, _ in scripts})
+
+
+def test_names_that_look_like_paths_are_values_alone() -> None:
+    collected = Samples()
+    add(collected, 1, "x", category="../..")
+    _, [(_, script)] = collected.scripts()
+    assert b'"category":"../.."' in script
+
+
+def test_more_answers_than_a_page_holds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MAX_ROWS", 2)
+    collected = Samples()
+    add(collected, 0, "x")
+    add(collected, 1, "x")
+    with pytest.raises(UsageError, match="--models"):
+        add(collected, 2, "x")
+
+
+def stage(folder: Path, **files: str) -> Path:
+    """Write files of a new site."""
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Return the files of a folder, without the marker."""
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name != MARKER}
+
+
+def test_second_site_replaces_and_deletes_files_of_the_first_alone(tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    SiteFolder(str(to)).publish(stage(tmp_path / "1", a="1", b="1", c="1"))
+    (to / "mine").write_text("mine")
+    (to / "c").write_text("changed")
+    SiteFolder(str(to)).publish(stage(tmp_path / "2", a="2"))
+    assert contents(to) == {"a": "2", "mine": "mine", "c": "changed"}
+    SiteFolder(str(to)).publish(stage(tmp_path / "3", a="3"))
+    assert contents(to)["a"] == "3"
+
+
+@pytest.mark.parametrize("problem", ["foreign", "changed", "link"])
+def test_file_in_the_way_is_refused_before_anything_is_written(tmp_path: Path, problem: str) -> None:
+    to = tmp_path / "to"
+    SiteFolder(str(to)).publish(stage(tmp_path / "1", a="1", b="1"))
+    name = {"foreign": "c", "changed": "b", "link": "b"}[problem]
+    (to / name).unlink(missing_ok=True)
+    (tmp_path / "target").write_text("mine")
+    if problem == "link":
+        (to / name).symlink_to(tmp_path / "target")
+    else:
+        (to / name).write_text("mine")
+    with pytest.raises(UsageError, match=f"to/{name}: .*move it away"):
+        SiteFolder(str(to)).publish(stage(tmp_path / "2", a="2", b="2", c="2"))
+    assert contents(to)["a"] == "1"
+    assert (to / name).read_text() == "mine"
+    assert (tmp_path / "target").read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["../outside", "{tmp}/outside"])
+def test_marker_that_names_files_elsewhere_deletes_nothing(tmp_path: Path, path: str) -> None:
+    (tmp_path / "outside").write_text("x")
+    to = tmp_path / "to"
+    to.mkdir()
+    sha256 = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
+    (to / MARKER).write_text(f"{sha256}  {path.format(tmp=tmp_path)}\n")
+    with pytest.raises(UsageError, match="leads out of the folder"):
+        SiteFolder(str(to)).publish(stage(tmp_path / "1", a="1"))
+    assert (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("s3://bucket/x", "only local folders"),
+        ("{tmp}/full", "holds files that `site` did not write"),
+        ("{tmp}/full/file", "is a file"),
+    ],
+)
+def test_unusable_folders_are_refused(
+    out: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], folder: str, message: str
+) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("kept")
+    assert run(["site", out, "--to", folder.format(tmp=tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+    assert contents(tmp_path / "full") == {"file": "kept"}
+
+
+def test_interrupted_site_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pipelines.storage.store import Store
+
+    to, put = tmp_path / "to", Store.put
+    SiteFolder(str(to)).publish(stage(tmp_path / "1", a="1", b="1"))
+
+    def stop(store: Store, path: str, content: bytes, *, hold: bool = False) -> None:
+        if path == "b":
+            raise KeyboardInterrupt
+        put(store, path, content, hold=hold)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put", stop)
+        with pytest.raises(KeyboardInterrupt):
+            SiteFolder(str(to)).publish(stage(tmp_path / "2", a="2", b="2"))
+    assert contents(to) == {"a": "2", "b": "1"}
+    SiteFolder(str(to)).publish(stage(tmp_path / "3", a="3", b="3"))
+    assert contents(to) == {"a": "3", "b": "3"}

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
+import subprocess
+import sys
 import zipfile
 from importlib.metadata import distributions, version
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cluster.env_encryption import encrypt_env
 from jobs.cli.main import run
+from jobs.submit.decrypt_env import HOOK
 from jobs.submit.package import entrypoint, stage
-from models.environment import read_variables
+from models.environment import ENCRYPTED_ENV, read_variables
 from models.errors import MissingSecretError
 from pipelines.plan.options import SweepOptions
 from tests.support.paths import ROOT
@@ -167,3 +173,60 @@ def test_named_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read_variables(["MY_KEY"]) == {"MY_KEY": "k"}
     with pytest.raises(MissingSecretError, match="give the name"):
         read_variables(["A=B"])
+
+
+BRIEF = "import os, sys; print(os.environ['NAME'], *sys.argv[1:])"
+
+
+def python(folder: Path, name: str) -> Path:
+    """Write an interpreter that prints its name and its arguments."""
+    path = folder / name / "python"
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\nNAME={name} exec {sys.executable} -c "{BRIEF}" "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("agent_command", "runs"), [("{ray} -c pass --x", "rays"), ("{folder}/gone -c pass", "path"), ("", "path")]
+)
+def test_start_script_prefers_the_python_of_the_ray_agent(tmp_path: Path, agent_command: str, runs: str) -> None:
+    rays, on_path = python(tmp_path, "rays"), python(tmp_path, "path")
+    (tmp_path / "start.sh").write_text((files("jobs.submit") / "start.sh").read_text())
+    agent = ["sh", "-c", "sh -c \"sh start.sh --models 'a b'; exit $?\"; exit $?", "raylet"]
+    if agent_command:
+        agent.append(f"--python_worker_command={agent_command.format(ray=rays, folder=tmp_path)}")
+    env = {"PATH": f"{on_path.parent}:/usr/bin:/bin"}
+    result = subprocess.run(agent, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240)
+    assert result.stdout.strip() == f"{runs} -m jobs.sweep --models a b", result.stderr
+
+
+LOOK = f"from ray._common.utils import load_class; load_class({HOOK!r})(); import os; print(os.environ.get('MARK'))"
+
+
+@pytest.fixture
+def sealed(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("cluster.env_encryption.cluster_token", lambda: "t0ken")
+    return encrypt_env({"MARK": "the value", "OTHER": "x"})
+
+
+def looked(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    process_env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", **env}
+    return subprocess.run([sys.executable, *arguments], env=process_env, capture_output=True, text=True, timeout=120)
+
+
+def test_worker_hook_decrypts_the_variables(sealed: str) -> None:
+    result = looked("-c", LOOK, **{ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "t0ken"})
+    assert result.stdout == "the value\n", result.stderr
+
+
+def test_process_without_encrypted_variables_does_nothing() -> None:
+    assert looked("-c", LOOK).stdout == "None\n"
+
+
+def test_driver_with_another_token_ends_with_2_and_a_reason(sealed: str) -> None:
+    env = {ENCRYPTED_ENV: sealed, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "other"}
+    result = looked("-m", "jobs.cli", "list", "benchmarks", **env)
+    assert result.returncode == 2
+    assert "encrypted with another token" in result.stderr
+    assert "Traceback" not in result.stderr

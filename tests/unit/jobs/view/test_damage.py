@@ -14,9 +14,8 @@ import pytest
 
 from jobs.cli.main import main
 from jobs.view.detail import load_detail
-from jobs.view.filters import Filter
 from jobs.view.index import Index
-from jobs.view.listing import Samples
+from jobs.view.listing import Filter, Samples
 from jobs.view.loading import Loader
 from pipelines.samples.outputs import open_outputs
 from pipelines.samples.prompts import SampleReader

@@ -15,7 +15,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from jobs.cli.main import run
-from jobs.demo.samples import write_sample
+from jobs.demo.main import write_sample
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from tests.unit.jobs.site.test_build import items

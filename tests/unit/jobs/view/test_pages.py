@@ -17,8 +17,7 @@ from models.messages import prompt_sha256
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Row
-from pipelines.ingest.dataset import Dataset
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import Dataset, load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
 from pipelines.schemas import PREDICTIONS

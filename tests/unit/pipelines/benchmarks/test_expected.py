@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.demo.samples import BENCHMARKS, write_sample
+from jobs.demo.main import BENCHMARKS, write_sample
 from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.records import Row
 from pipelines.ingest.dataset import Dataset

@@ -15,7 +15,7 @@ from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Prompt, RawSample, Reading, Rejection, Row, Sample, Source, SourceWarning
 from pipelines.benchmarks.results import Key, Results
 from pipelines.benchmarks.tables import TableValue
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import BenchmarkSection, ReportData
 from pipelines.report.render import render
 from tests.support.interval_oracle import share_ends

@@ -11,19 +11,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from jobs.shared.render import show_gate
-from pipelines.decisions.evidence import Evidence
-from pipelines.decisions.gate import Claim, LineResult, decide, gate
-from pipelines.decisions.paired_gap import ScoredEntry, paired_gap
-from pipelines.decisions.policy import Line, Policy
+from pipelines.decisions.evidence import NORMAL, Z95, Evidence, ScoredEntry, paired_gap, quantile, rows_for
+from pipelines.decisions.gate import Claim, Line, LineResult, Policy, decide, gate, read_policy
 from pipelines.errors import UsageError
 from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval
 from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import load_existing_run
 from pipelines.report.compare import compare
-from pipelines.report.measured import MetricKey
-from pipelines.report.metrics_file import load_metrics
+from pipelines.report.metrics_file import MetricKey, load_metrics
 from pipelines.storage.store import Store
 
 DRAWS = 2_000
@@ -238,3 +236,121 @@ def test_percent_where_a_fraction_is_meant_is_refused(two_models: Store) -> None
 def test_output_without_a_report_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run"):
         gate(Store(str(tmp_path)), Policy((Line(**LIMIT, at_least=0.5),)))
+
+
+def share(right: int, n: int) -> Evidence:
+    rows = np.stack([np.arange(n) < right, np.ones(n)], axis=1).astype(float)
+    ends = interval([Term(rows, np.arange(n))], FRACTION)
+    assert ends is not None
+    return Evidence(right / n, ends.low, ends.high, n, ends.freedom or math.inf)
+
+
+@pytest.mark.parametrize(("right", "n"), [(80, 100), (12, 12), (0, 30), (499, 500), (1, 40)])
+def test_ends_of_a_share_are_at_the_quantile(right: int, n: int) -> None:
+    number = share(right, n)
+    if right:
+        assert number.deviations_above(number.low) == pytest.approx(Z95)
+    if right < n:
+        assert number.deviations_above(number.high) == pytest.approx(-Z95)
+    assert number.deviations_above(right / n) == 0
+
+
+def test_share_is_tested_as_the_score_test_does() -> None:
+    """z = (p - limit) / sqrt(limit (1 - limit) / n)."""
+    expected = (0.8 - 0.7) / math.sqrt(0.7 * 0.3 / 10_000)
+    assert share(8_000, 10_000).deviations_above(0.7) == pytest.approx(expected, rel=1e-3)
+    assert share(12, 12).deviations_above(0.5) == pytest.approx(math.sqrt(12))
+    clips = Evidence(1.0, 10 / (10 + 2.262157**2), 1.0, 240, 9)  # ten clips, t of 9 degrees
+    assert clips.deviations_above(0.5) == pytest.approx(math.sqrt(10), rel=1e-6)
+    assert clips.chance_below(-math.sqrt(10)) == pytest.approx(float(student.cdf(-math.sqrt(10), 9)), rel=1e-6)
+
+
+def test_mean_and_fraction_have_their_own_scales() -> None:
+    mean = Evidence(3.0, 2.0, 4.0, 10)
+    assert mean.deviations_above(2.5) == pytest.approx(Z95 / 2)
+    assert mean.deviations_above(5.0) == pytest.approx(-2 * Z95)
+    low, high = (1 / (1 + math.exp(-logit)) for logit in (-1.0, 2.0))
+    f1 = Evidence(1 / (1 + math.exp(-0.5)), low, high, 10)
+    assert f1.deviations_above(1 / (1 + math.exp(1.0))) == pytest.approx(Z95)
+    assert f1.deviations_above(high) == pytest.approx(-Z95)
+    assert 0 < f1.deviations_above(0.5) < Z95
+
+
+def test_deviations_fall_with_the_limit() -> None:
+    rng = np.random.default_rng(5)
+    rows = np.stack([rng.integers(0, 2, 60), np.ones(60)], axis=1).astype(float)
+    ends = interval([Term(rows, np.arange(60) // 4)], FRACTION)
+    assert ends is not None
+    number = Evidence(float(rows[:, 0].mean()), ends.low, ends.high, 60)
+    deviations = [number.deviations_above(limit) for limit in np.linspace(0.01, 0.99, 50)]
+    assert deviations == sorted(deviations, reverse=True)
+
+
+def test_number_without_spread_is_certain() -> None:
+    assert Evidence(2.0, 2.0, 2.0, 5).deviations_above(1.0) == math.inf
+    assert Evidence(2.0, 2.0, 2.0, 5).deviations_above(3.0) == -math.inf
+
+
+def test_rows_grow_with_the_square_of_the_quantile() -> None:
+    assert NORMAL.cdf(-NORMAL.inv_cdf(0.95)) == pytest.approx(0.05)
+    assert quantile(0.05) == pytest.approx(1.959964)
+    assert rows_for(100, 1.0, 2.0) == 400
+    assert rows_for(100, 0.0, 2.0) is None
+
+
+def policy(folder: Path, text: str) -> Path:
+    path = folder / "policy.yaml"
+    path.write_text(text)
+    return path
+
+
+POLICY_LINE = Line(benchmark="mate", metric="exact_match", at_least=0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- {benchmark: mate, metric: exact_match, at_least: 0.5}", Policy((POLICY_LINE,))),
+        ("alpha: 0.01\npolicy:\n- {benchmark: mate, metric: exact_match, at_least: 0.5}", Policy((POLICY_LINE,), 0.01)),
+        ("alpha: 0.01\nlines:\n- {benchmark: mate, metric: exact_match, at_least: 0.5}", Policy((POLICY_LINE,), 0.01)),
+        ("- alpha: 0.1\n- {benchmark: mate, metric: exact_match, at_least: 0.5}", Policy((POLICY_LINE,), 0.1)),
+    ],
+)
+def test_policy_is_a_list_or_a_mapping(text: str, expected: Policy, tmp_path: Path) -> None:
+    assert read_policy(policy(tmp_path, text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "expected a list of lines"),
+        ("[]", "expected a list of lines"),
+        ("- alpha: 0.1", "expected a list of lines"),
+        ("policy: 5", "expected a list of lines"),
+        ("policy: {benchmark: mate, at_least: 1}", "expected a list of lines"),
+        ("policy: [{benchmark: mate, at_least: 1}]\nrules: []", "policy and rules both hold lines; give one list"),
+        ("- {benchmark: mate, at_least: true}", "line 1 of the list: at_least: Input should be a valid number"),
+        ("- 5", "line 1 of the list: expected a mapping"),
+        ("- {benchmark: mate, at_lest: 0.5}", "unknown key 'at_lest'; did you mean 'at_least'?"),
+        ("- {benchmark: mate}", "give one of at_least, at_most and not_worse_than"),
+        ("- {benchmark: mate, at_least: 0.1, at_most: 0.2}", "give one of at_least"),
+        ("- {benchmark: mate, at_least: high}", "line 1 of the list: at_least: Input should be a valid number"),
+        ("- {benchmark: mate, at_least: .nan}", "at_least: Input should be a finite number"),
+        ("- {benchmark: mate, at_least: 0.5, margin: 0.1}", "not_worse_than and margin belong together"),
+        ("- {benchmark: mate, not_worse_than: baseline}", "not_worse_than and margin belong together"),
+        ("- {benchmark: mate, not_worse_than: baseline, margin: -1}", "margin: Input should be greater than or equal"),
+        ("alpha: 2\npolicy: [{benchmark: mate, at_least: 1}]", "alpha is 2, expected a number between 0 and 1"),
+        ("alhpa: 2\npolicy: [{benchmark: mate, at_least: 1}]", "unknown key 'alhpa'; did you mean 'alpha'?"),
+        ("- {benchmark: mate, benchmark: maia}", "key 'benchmark' is given twice"),
+    ],
+)
+def test_wrong_policy_is_one_sentence(text: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--policy .*policy\.yaml") as caught:
+        read_policy(policy(tmp_path, text))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_absent_policy_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"no\.yaml"):
+        read_policy(tmp_path / "no.yaml")

@@ -19,9 +19,8 @@ from PIL import Image
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.table.columns_file import ColumnsFile, read_columns_file
 from pipelines.errors import PipelineError, SourceError, StoreError, UsageError
-from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.dataset import Dataset, load_tables
 from pipelines.ingest.ingest import IngestResult
-from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.storage.store import Store
 from tests.support.maia_source import write_clip

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.messages import Media
+from models.messages import Frames, Media
 from pipelines.errors import DecodeError
 from pipelines.media.decoder import Decoder, blank_frames
+from pipelines.media.recent_frames import RecentFrames
+from pipelines.media.video_containers import PROBE_BYTES, detect_container
 from pipelines.storage.store import Store
+from tests.chaos.damage import LIMIT_S, decode_all
+from tests.chaos.media import corpus, write
 from tests.support.maia_source import write_source
 
 
@@ -187,3 +192,68 @@ def test_a_stress_test_shows_the_frames_between(tmp_path: Path) -> None:
             )
             assert plain.seconds[0] < shifted.seconds[0] < plain.seconds[1] < shifted.seconds[1]
             assert (plain.seconds[-1], len(shifted.pixels)) == (shifted.seconds[-1], 3)
+
+
+def frames(size: int = 10) -> Frames:
+    return Frames(pixels=np.zeros((1, 1, size, 3), np.uint8))
+
+
+def recording_decoder(decoded: list[str], key: str, size: int = 10) -> Callable[[], Frames]:
+    def decode() -> Frames:
+        decoded.append(key)
+        return frames(size)
+
+    return decode
+
+
+def test_cache_evicts_the_least_recently_used_medium_and_holds_an_oversized_one_alone() -> None:
+    decoded: list[str] = []
+    cache = RecentFrames(max_bytes=3 * 30)
+    for key in ("a", "b", "a", "c", "a", "d", "a", "b"):
+        cache.fetch(key, recording_decoder(decoded, key))
+    assert decoded == ["a", "b", "c", "d", "b"]
+    decoded: list[str] = []
+    cache = RecentFrames(max_bytes=10)
+    for key in ("a", "a", "b", "b"):
+        cache.fetch(key, recording_decoder(decoded, key))
+    assert decoded == ["a", "b"]
+
+
+@pytest.mark.parametrize("mark", [b"dash:profile", b"<CompositionPlaylist", b"<AssetMap"])
+def test_playlist_mark_within_the_probed_bytes_is_refused(tmp_path: Path, mark: bytes) -> None:
+    clip = tmp_path / "clip.ogg"
+    clip.write_bytes(b"OggS" + b"\x00" * 1000 + mark)
+    with pytest.raises(ValueError, match="a playlist of other files"):
+        detect_container(clip)
+    clip.write_bytes(b"OggS" + b"\x00" * PROBE_BYTES + mark)
+    assert detect_container(clip) == "ogg"
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x00\x00\x18ftypheic"])
+def test_unknown_container_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "clip").write_bytes(content)
+    with pytest.raises(ValueError, match="not a video in a supported container"):
+        detect_container(tmp_path / "clip")
+
+
+MAX_MEMORY_BYTES = 2_500 << 20
+"""Peak of the decoding process."""
+
+
+def test_damaged_file_fails_alone(tmp_path: Path) -> None:
+    outcomes = decode_all(tmp_path)
+    assert outcomes.wrong == []
+    assert outcomes.counts.keys() == {"decodes", "refused"}
+    assert outcomes.counts.total() >= 200
+    assert min(outcomes.counts.values()) >= 50, outcomes
+    assert outcomes.longest_s < 2 * LIMIT_S + 5
+    assert outcomes.most_bytes < MAX_MEMORY_BYTES, f"{outcomes.most_bytes >> 20} MiB"
+
+
+@pytest.mark.parametrize("name", ["deep.png", "deep.tiff"])
+def test_sixteen_bit_grey_is_scaled_and_not_clipped(tmp_path: Path, name: str) -> None:
+    specimen = next(specimen for specimen in corpus() if specimen.name == name)
+    with Decoder() as decoder:
+        pixels = decoder.decode_file(write(tmp_path, specimen), Media("image", "", 0)).pixels[0]
+    assert abs(float(pixels.mean()) - 127.5) < 3
+    assert len(set(pixels[0, :, 0].tolist())) > 60

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pipelines.metrics.bleu import bleu_counts, bleu_of_counts
+from pipelines.metrics.ngrams import bleu_counts, bleu_of_counts
 from tests.support.paths import GOLDEN
 
 GOLDEN_ROWS = GOLDEN / "metrics"

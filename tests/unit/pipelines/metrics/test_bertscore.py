@@ -1,7 +1,10 @@
 """Golden values were made by bert-score 0.3.13 under transformers 4.38.2, pair by pair, on the tiny encoders."""
 
+import copy
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,8 @@ import torch
 
 from pipelines.errors import UsageError
 from pipelines.metrics.bertscore import DEFAULT_LAYERS, BertScorer
-from pipelines.metrics.scorer_checkpoint import ScorerUnavailableError
+from pipelines.metrics.bleurt import BleurtScorer
+from pipelines.metrics.scorer_checkpoint import CheckpointSource, ScorerUnavailableError
 from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 FAMILIES = ["bert", "roberta", "deberta", "deberta-v2"]
@@ -186,3 +190,160 @@ def test_checkpoints_of_other_kinds_are_refused(tmp_path: Path, encoder: Encoder
     (folder / "tokenizer_config.json").write_text('{"pad_token": null}')
     with pytest.raises(ScorerUnavailableError, match="no padding token"):
         BertScorer(str(folder), 1)
+
+
+def test_error_names_model_and_remedy_and_survives_pickling() -> None:
+    error = ScorerUnavailableError("org/name", "it is gone.", "Fetch it.")
+    rebuilt = copy.copy(error)
+    assert str(rebuilt) == str(error) == "scorer model 'org/name' cannot be used: it is gone. Fetch it."
+    assert (rebuilt.model, rebuilt.reason, rebuilt.remedy) == ("org/name", "it is gone.", "Fetch it.")
+
+
+@pytest.mark.parametrize("model", ["/no/such/directory", "./no/such/directory"])
+def test_missing_directory_is_unavailable(model: str) -> None:
+    with pytest.raises(ScorerUnavailableError, match="the directory does not exist"):
+        BertScorer(model, 1)
+
+
+def test_uncached_hub_id_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ScorerUnavailableError, match=r"'no-org/no-model'.*local cache") as caught:
+        BertScorer("no-org/no-model", 1, local_files_only=True)
+    assert caught.value.model == "no-org/no-model"
+
+
+def test_weights_of_another_format_and_damaged_ones_are_refused(encoder: Encoder, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    folder = shutil.copytree(encoder("bert"), tmp_path / "torch")
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ScorerUnavailableError, match="to safetensors"):
+        BertScorer(str(folder), 1)
+    folder = shutil.copytree(encoder("bert"), tmp_path / "damaged")
+    (folder / "model.safetensors").write_bytes(b"not weights")
+    with pytest.raises(ScorerUnavailableError, match="weights did not load"):
+        BertScorer(str(folder), 1)
+
+
+def test_missing_layer_is_refused_but_a_missing_pooler_is_not(encoder: Encoder, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(encoder("bert"), tmp_path / "partial")
+    weights = load_file(folder / "model.safetensors")
+    without_pooler = {name: weight for name, weight in weights.items() if "pooler" not in name}
+    save_file(without_pooler, folder / "model.safetensors", metadata={"format": "pt"})
+    assert BertScorer(str(folder), 1).score(["a"], ["a"])[0] == pytest.approx(1.0, abs=1e-6)
+    extra = {name.replace("layer.0.", "layer.9."): tensor.clone() for name, tensor in weights.items()}
+    save_file(weights | extra, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ScorerUnavailableError, match=r"more layers than its configuration, such as encoder\.layer\.9"):
+        BertScorer(str(folder), 1)
+    del weights["encoder.layer.0.output.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ScorerUnavailableError, match=r"lacks weights .*layer\.0\.output"):
+        BertScorer(str(folder), 1)
+
+
+def test_code_of_a_checkpoint_is_never_run() -> None:
+    options = CheckpointSource(model="org/name").options()
+    assert options == {"revision": "main", "local_files_only": False, "trust_remote_code": False}
+    assert CheckpointSource(model="org/name", revision="abc", local_files_only=True).options()["revision"] == "abc"
+
+
+def test_importing_metrics_loads_no_torch() -> None:
+    modules = ["text", "meteor", "bertscore", "bleurt", "scorer_checkpoint", "intervals", "agreement", "f1"]
+    imports = "\n".join(f"import pipelines.metrics.{module}" for module in modules)
+    heavy = "{'torch', 'transformers', 'ray', 'nltk', 'sklearn', 'statsmodels', 'matplotlib', 'pandas'}"
+    code = f"import sys\n{imports}\nassert not (loaded := {heavy} & sys.modules.keys()), loaded"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+
+
+ROWS = golden("bleurt_port")
+BLEURT_REFERENCES = [row["reference"] for row in ROWS]
+BLEURT_CANDIDATES = [row["candidate"] for row in ROWS]
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 64])
+def test_bleurt_equals_the_port_golden_values(bleurt_checkpoint: Path, batch_size: int) -> None:
+    scores = BleurtScorer(str(bleurt_checkpoint), batch_size=batch_size).score(BLEURT_REFERENCES, BLEURT_CANDIDATES)
+    assert scores == pytest.approx([row["expected"] for row in ROWS], abs=1e-5)
+
+
+def test_pairs_are_as_many_on_both_sides_and_have_an_order(bleurt_checkpoint: Path) -> None:
+    forward, backward = BleurtScorer(str(bleurt_checkpoint)).score(["the dog", "a lion"], ["a lion", "the dog"])
+    assert forward != pytest.approx(backward, abs=1e-3)
+    scorer = BleurtScorer(str(bleurt_checkpoint))
+    assert scorer.score([], []) == []
+    with pytest.raises(ValueError, match="1 references but 0 candidates"):
+        scorer.score(["a"], [])
+
+
+def test_pairs_are_truncated_at_the_limit_and_special_tokens_in_them_are_text(bleurt_checkpoint: Path) -> None:
+    scorer = BleurtScorer(str(bleurt_checkpoint))
+    ids, boundary = scorer._encode("the", "the")
+    assert (ids, boundary) == ([2, 5, 3, 5, 3], 3)
+    # 40 positions: a short reference stays whole, and of two long texts the candidate is cut first.
+    ids, boundary = scorer._encode("the", "z" * 99)
+    assert (len(ids), boundary) == (40, 3)
+    ids, boundary = scorer._encode("z" * 99, "z" * 99)
+    assert (len(ids), boundary) == (40, 2 + 19)
+    ids, _ = BleurtScorer(str(bleurt_checkpoint))._encode("the", "[SEP] [CLS]")
+    assert ids.count(3) == 2
+    assert ids.count(2) == 1
+
+
+def test_bleurt_scores_equal_pairs_once(bleurt_checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer = BleurtScorer(str(bleurt_checkpoint))
+    inner, sizes = scorer._forward, []
+
+    def counting(batch: Any) -> Any:
+        sizes.append(len(batch))
+        return inner(batch)
+
+    monkeypatch.setattr(scorer, "_forward", counting)
+    scores = scorer.score(["a", "the", "a"], ["b", "dog", "b"])
+    assert sizes == [2]
+    assert scores[0] == scores[2] != scores[1]
+
+
+@pytest.mark.parametrize("change", [{"model_type": "bert"}, {"embedding_size": None}])
+def test_other_checkpoint_is_refused(bleurt_checkpoint: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "other")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(ScorerUnavailableError, match="not a BLEURT-20"):
+        BleurtScorer(str(folder))
+
+
+def test_checkpoint_that_lacks_a_part_is_refused(bleurt_checkpoint: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "bare")
+    (folder / "config.json").unlink()
+    with pytest.raises(ScorerUnavailableError, match="not a BLEURT-20"):
+        BleurtScorer(str(folder))
+    from sentencepiece import sentencepiece_model_pb2
+
+    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "unmarked")
+    proto = sentencepiece_model_pb2.ModelProto.FromString((folder / "spm.model").read_bytes())  # type: ignore[attr-defined]  # generated
+    proto.pieces[3].piece = "</s>"
+    proto.trainer_spec.eos_piece = "</s>"
+    (folder / "spm.model").write_bytes(proto.SerializeToString())
+    with pytest.raises(ScorerUnavailableError, match=r"no \[SEP\]"):
+        BleurtScorer(str(folder))
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "headless")
+    weights = load_file(folder / "model.safetensors")
+    del weights["bleurt.pooler.dense.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ScorerUnavailableError, match=r"lacks weights .*pooler"):
+        BleurtScorer(str(folder))
+
+
+@pytest.mark.parametrize("missing", ["spm.model", "model.safetensors"])
+def test_error_names_the_missing_part(bleurt_checkpoint: Path, tmp_path: Path, missing: str) -> None:
+    folder = shutil.copytree(bleurt_checkpoint, tmp_path / "partial")
+    (folder / missing).unlink()
+    part = {"spm.model": "vocabulary", "model.safetensors": "weights"}[missing]
+    with pytest.raises(ScorerUnavailableError, match=f"its {part} did not load"):
+        BleurtScorer(str(folder))

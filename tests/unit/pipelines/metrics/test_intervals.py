@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from scipy.stats import t as student
 from statsmodels.stats.proportion import proportion_confint
 
+from pipelines.metrics import intervals
 from pipelines.metrics.f1 import macro_f1
 from pipelines.metrics.intervals import DIFFERENCE, FRACTION, Term, interval, student_p, student_quantile, wilson
+from pipelines.report.tables.repeats import variance_components
 from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends
 from tests.support.interval_simulation import Case, coverage
+from tests.unit.pipelines.metrics.metric_cases import golden, row_name
 
 NORMAL = 1.959963984540054
 
@@ -150,3 +153,65 @@ def test_p_values_are_those_of_scipy(freedom: float) -> None:
     for t in (0.0, 0.5, -2.0, 4.0):
         expected = 2 * float(student.sf(abs(t), freedom if math.isfinite(freedom) else 1e12))
         assert student_p(t, freedom) == pytest.approx(expected, abs=1e-9)
+
+
+def planted(seed: int, shape: tuple[int, int, int, int], **deviations: float) -> np.ndarray:
+    draws = np.random.default_rng(seed).normal
+    items, settings, prompts, repeats = shape
+    return (
+        deviations.get("items", 0) * draws(size=(items, 1, 1, 1))
+        + deviations.get("settings", 0) * draws(size=(1, settings, 1, 1))
+        + deviations.get("prompts", 0) * draws(size=(1, 1, prompts, 1))
+        + deviations.get("interaction", 0) * draws(size=(items, settings, prompts, 1))
+        + deviations.get("repeats", 0) * draws(size=(items, settings, prompts, repeats))
+    )
+
+
+def test_planted_components_are_estimated_without_bias() -> None:
+    planned = {"items": 1.0, "settings": 0.5, "prompts": 0.4, "interaction": 0.6, "repeats": 0.8}
+    estimates = [variance_components(planted(seed, (60, 6, 6, 3), **planned)) for seed in range(100)]
+    for name, deviation in planned.items():
+        assert np.mean([parts[name] for parts in estimates]) == pytest.approx(deviation**2, rel=0.15)
+
+
+def test_a_factor_with_one_level_is_absent_and_equal_scores_have_no_variance() -> None:
+    assert set(variance_components(planted(1, (9, 1, 1, 4), items=1, repeats=1))) == {"items", "repeats"}
+    assert set(variance_components(planted(1, (9, 3, 1, 1), items=1, repeats=1))) == {
+        "items",
+        "settings",
+        "interaction",
+    }
+    assert set(variance_components(np.ones((5, 2, 2, 3))).values()) == {0.0}
+
+
+def test_draws_are_as_many_as_rows_and_depend_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    (draws,) = intervals.row_draws(7, resamples=500)
+    assert draws.shape == (500, 7)
+    assert (draws.sum(axis=1) == 7).all()
+    assert draws.mean() == pytest.approx(1.0)
+    whole, again, other = (next(intervals.row_draws(5, resamples=50, seed=seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(whole, again)
+    assert (whole != other).any()
+    (whole,) = intervals.row_draws(6, resamples=40)
+    monkeypatch.setattr(intervals, "_BLOCK_VALUES", 50)
+    blocks = list(intervals.row_draws(6, resamples=40))
+    assert len(blocks) == 5
+    np.testing.assert_array_equal(np.concatenate(blocks), whole)
+
+
+@pytest.mark.parametrize("row", golden("half_up"), ids=row_name)
+def test_half_up_matches_golden_rows(row: dict[str, Any]) -> None:
+    assert str(intervals.half_up(row["value"], row["decimals"])) == row["expected"]
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(0, 3))
+def test_half_up_rounds_halves_away_from_zero(n: int, decimals: int) -> None:
+    scale = 10**decimals
+    rounded = float(intervals.half_up((n + (0.5 if n >= 0 else -0.5)) / scale, decimals))
+    assert rounded == pytest.approx((n + (1 if n >= 0 else -1)) / scale)
+
+
+@pytest.mark.parametrize(("value", "decimals"), [(float("nan"), 1), (float("inf"), 1), (1e15, 1), (1.0, -1), (1.0, 10)])
+def test_half_up_refuses_invalid_input(value: float, decimals: int) -> None:
+    with pytest.raises(ValueError, match="cannot round"):
+        intervals.half_up(value, decimals)

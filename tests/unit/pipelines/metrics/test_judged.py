@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from pipelines.metrics.intervals import FRACTION, FloatArray, interval, variance_between
-from pipelines.metrics.judged import corrected
-from pipelines.metrics.people_labels import LabelDraw, Votes
+from pipelines.metrics.judged import LabelDraw, Votes, corrected
 from tests.support.judge_simulation import JUDGES, SETS, Judged, Labelling, coverage
 
 PPI = {  # agreement of verdicts with labels -> value and ends of ppi_py 0.2.3: alpha 0.05, 200 labels, 20,000 verdicts

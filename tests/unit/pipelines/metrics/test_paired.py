@@ -12,8 +12,8 @@ from scipy.stats import kstest, ttest_1samp
 from scipy.stats import t as student
 
 from pipelines.metrics import paired
-from pipelines.metrics.bleu import bleu_counts, bleu_of_sums
 from pipelines.metrics.intervals import Statistic, Term, ratio
+from pipelines.metrics.ngrams import bleu_counts, bleu_of_sums
 from tests.support.paired_simulation import simulate
 from tests.unit.pipelines.metrics.metric_cases import corpus_bleu
 

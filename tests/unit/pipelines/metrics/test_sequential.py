@@ -12,7 +12,7 @@ from pipelines.benchmarks.records import Sample
 from pipelines.errors import UsageError
 from pipelines.metrics.sequential import _limits, exact_interval, log_evidence, sequential_interval
 from pipelines.plan.stopping.until import Cluster, Until, looks, ordered_clusters
-from pipelines.sweep.until.numbers import Number, is_exact_enough, spent
+from pipelines.sweep.until.loop import Number, is_exact_enough, spent
 from tests.support.sequential_simulation import GAPS, SHAPES, Shape, simulate_intervals, simulate_rankings
 
 

@@ -9,7 +9,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from pipelines.metrics import ngrams, text
-from pipelines.metrics.cider import cider
+from pipelines.metrics.ngrams import cider
 from tests.unit.pipelines.metrics.metric_cases import corpus_bleu, golden, row_name
 
 TEXTS = st.text(alphabet="abcàè' .,", max_size=20)

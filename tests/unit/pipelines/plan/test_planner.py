@@ -1,22 +1,31 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
 from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark
+from pipelines.benchmarks.known_tables import TableDefinition
 from pipelines.errors import UsageError
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan.cost_model import GpuProfile, unit_seconds
-from pipelines.plan.id_set import IdSet
-from pipelines.plan.plan_store import PlanStore
+from pipelines.plan.cost_model import GpuProfile, describe_load, unit_seconds
+from pipelines.plan.plan_store import IdSet, PlanStore
 from pipelines.plan.planner import plan_model
+from pipelines.plan.prompt_plan import PromptPlan, caption_key, load_captions
 from pipelines.plan.records import CompletedRequests
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.selection import Limit, SampleSelection, TaskSetting, selected_groups
 from pipelines.plan.stored_plan import PlanReader, StoredPlan
-from pipelines.plan.units import MAX_LIGHT_UNIT_REQUESTS, WorkUnit
+from pipelines.plan.units import MAX_LIGHT_UNIT_REQUESTS, WorkUnit, unit_name
+from pipelines.schemas import PREDICTIONS, prediction_table
+from pipelines.storage.parts import part_folder, to_parquet
 from pipelines.storage.store import Store
 from tests.support.requests import PlannedRequest, build_requests, target_of
 
@@ -121,3 +130,45 @@ def test_plan_covers_the_selected_samples(out: Store, dataset: Dataset, target: 
     assert total(SampleSelection(sample_ids=("video2/Sentiment_B",))) == 9 * 3
     with pytest.raises(UsageError, match="video9/Nothing"):
         total(SampleSelection(sample_ids=("video9/Nothing",)))
+
+
+def test_captions_are_cleaned_as_answers_are(tmp_path: Path) -> None:
+    key, store = caption_key("eyes", {}), Store(str(tmp_path))
+    replies = {
+        "a": "Sure! Here is the description:\nA dog runs.<|im_end|>", "b": "<think>A dog, or a cat?</think>A dog runs.",
+        "c": "<think>A dog, or", "d": "A dog runs.",
+    }  # fmt: skip
+    rows = [{"variant": name, "output": text, "status": "ok", "prompt_version": key} for name, text in replies.items()]
+    store.put(
+        f"{part_folder('captions', 'vague', 'eyes')}/{unit_name(['1'])}.parquet",
+        to_parquet(prediction_table(rows), PREDICTIONS),
+    )
+    expected = {**dict.fromkeys(replies, "A dog runs."), "c": ""}
+    assert load_captions(store, "vague", key) == expected
+    assert load_captions(store, "vague", "") == {}
+
+
+def test_rate_of_a_load_stands_beside_the_plans() -> None:
+    spec = ModelSpec(engine="transformers", model="m", parameters_b=7.5)
+    assert describe_load(spec, 60.0) == ": 15.0 GB in 60 s, 250 MB/s; the plan counts 40 s"
+    assert describe_load(ModelSpec(engine="random"), 60.0) == ""
+    assert describe_load(ModelSpec(engine="transformers", model="m"), 60.0) == ""
+
+
+def plan_of_a_table() -> PromptPlan:
+    """Return a plan, which makes its table known to this process."""
+    return PromptPlan(
+        benchmark_name="far-table", dataset_fingerprint="f", task_settings=(TaskSetting("text", "default"),), seed=42,
+        table=TableDefinition(name="far-table", kind="text", labels=("a",)),
+    )  # fmt: skip
+
+
+def test_a_plan_brings_its_table(tmp_path: Path) -> None:
+    assert PromptPlan.from_dict(json.loads(json.dumps(plan_of_a_table().to_dict())), "prompts") == plan_of_a_table()
+    path = tmp_path / "plan"
+    path.write_bytes(cloudpickle.dumps(plan_of_a_table()))
+    code = (
+        f"import cloudpickle; from pathlib import Path; cloudpickle.loads(Path({str(path)!r}).read_bytes());"
+        "from pipelines.benchmarks import benchmark; assert benchmark('far-table').tasks == {'text': ('default',)}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

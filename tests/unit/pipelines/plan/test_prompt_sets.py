@@ -15,7 +15,7 @@ from models.spec import ModelSpec
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.errors import UnknownNameError
 from pipelines.ingest.dataset import Datasets
-from pipelines.plan.completed import ids_of_other_prompt_sets
+from pipelines.plan.planner import ids_of_other_prompt_sets
 from pipelines.plan.requests import caption_targets, model_targets
 from pipelines.plan.run_manifest import ManifestEntry, PromptSet, RunManifest, load_run, save_run
 from pipelines.plan.run_spec import RunSpec

@@ -10,11 +10,10 @@ import pytest
 from models.spec import ModelSpec
 from pipelines.errors import FencedError
 from pipelines.ingest.dataset import Dataset
-from pipelines.plan import prune
-from pipelines.plan.context import SweepContext
+from pipelines.plan import context
+from pipelines.plan.context import GRACE, OBSOLETE, SweepContext, prune_plans
 from pipelines.plan.plan_store import PlanStore
 from pipelines.plan.planner import plan_sweep
-from pipelines.plan.prune import GRACE, OBSOLETE, prune_plans
 from pipelines.plan.requests import ModelTarget
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec
@@ -40,7 +39,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
             del tz
             return times[-1]
 
-    monkeypatch.setattr(prune, "datetime", Clock)
+    monkeypatch.setattr(context, "datetime", Clock)
     return times
 
 

@@ -20,7 +20,7 @@ class Pipeline:
         self.events: list[str] = []
         self.may_answer = {name: threading.Event() for name in ("a1", "a2", "b1")}
         self.changed = threading.Condition()
-        self.runner = self
+        self.runner, self.wanted_calls = self, 0
 
     def prepare(self, loaded: Any) -> None:
         self.note(f"prepared {loaded.unit.part}")

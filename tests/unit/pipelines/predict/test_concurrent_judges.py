@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from cluster.connection import ClusterInfo
-from cluster.scheduling.workload import ModelWorkload
+from cluster.scheduling.gpu_scheduler import ModelWorkload
 from models.spec import ModelSpec
 from pipelines.predict.concurrent_judges import IdleGpus
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster.lazy import open_cluster
+from models.engines import build_engine
+from models.engines.base import Engine
 from models.entry_fields import Replicas
 from models.spec import ModelSpec
 from pipelines.errors import ModelUnavailableError, StoreError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
-from pipelines.predict import executor, unit_runner
-from pipelines.predict.attempts import AttemptTracker
+from pipelines.predict import unit_pipeline, unit_runner
 from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.executor import run_in_process
 from pipelines.predict.records import AnsweredUnit, Job, Receipt
@@ -91,28 +93,21 @@ def test_endpoint_is_asked_here_and_its_connections_are_closed(maia_data: str, t
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("endpoint of")]
 
 
-@pytest.mark.parametrize("replicas", [1, 3])
-def test_each_replica_of_an_endpoint_asks_concurrently(maia_data: str, tmp_path: Path, replicas: int) -> None:
-    threads = set[str]()
+def test_each_replica_of_an_endpoint_has_connections_of_its_own(
+    maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = list[object]()
+
+    def build(name: str, spec: ModelSpec, **options: Any) -> Engine:
+        engines.append(build_engine(name, spec, **options))
+        return engines[-1]  # type: ignore[return-value]
+
+    monkeypatch.setattr(unit_pipeline, "build_engine", build)
     with ScriptedEndpoint(always("A")) as endpoint:
-        spec = ModelSpec(engine="openai", model="m", base_url=endpoint.base_url, replicas=Replicas(max=replicas))
+        spec = ModelSpec(engine="openai", model="m", base_url=endpoint.base_url, replicas=Replicas(max=3))
         job, receipts = job_of(maia_data, tmp_path, spec), list[Receipt]()
-        started = threading.Barrier(replicas, timeout=60)
-
-        def on_receipt(receipt: Receipt) -> None:
-            receipts.append(receipt)
-
-        class Meeting(AttemptTracker):
-            def begin(self, unit: str) -> tuple[int, dict[str, str]]:
-                if threading.current_thread().name not in threads:
-                    threads.add(threading.current_thread().name)
-                    started.wait()
-                return super().begin(unit)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(executor, "_NotedAttempts", lambda _: Meeting())
-            run_in_process(job, on_receipt)
-        assert len(job.units) >= replicas == len(threads)
+        run_in_process(job, receipts.append)
+        assert 1 < len(engines) <= 3
         planned = sum(unit.requests for unit in job.units)
         assert len(endpoint.requests) == planned == sum(sum(receipt.counts.values()) for receipt in receipts)
 
@@ -128,10 +123,10 @@ def test_endpoint_that_is_away_is_no_model(maia_data: str, tmp_path: Path, monke
 
 
 def test_refusing_store_ends_the_job(maia_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(committer: Committer, answered: AnsweredUnit) -> Receipt:
+    def refuse(committer: Committer, answered: AnsweredUnit, *, counted: int) -> Receipt:
         raise StoreError(f"{answered.unit.part}: access denied")
 
     monkeypatch.setattr(Committer, "commit", refuse)
-    monkeypatch.setattr("pipelines.storage.retry.RETRY_PAUSES_S", (0.0,))
+    monkeypatch.setattr("pipelines.storage.errors.RETRY_PAUSES_S", (0.0,))
     with pytest.raises(StoreError, match="access denied"):
         run_in_process(job_of(maia_data, tmp_path), lambda _: None)

@@ -15,7 +15,7 @@ import pytest
 import pipelines.predict.stage as page
 from cluster.connection import ClusterInfo
 from cluster.lazy import LazyCluster
-from cluster.scheduling.workload import Fleet
+from cluster.scheduling.gpu_scheduler import Fleet
 from jobs.dry_run.plan_table import schedule
 from models.entry_fields import Replicas
 from models.spec import ModelSpec

@@ -2,16 +2,18 @@ import csv
 import io
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
-from pipelines.clean_text import clean
-from pipelines.rendering.environment import MARK
-from pipelines.rendering.escaping import csv_cell
+from pipelines.clean_text import clean, one_line
+from pipelines.rendering.environment import VIEW_MARK, csv_cell, latex, markdown, shorten
 from pipelines.rendering.formats import column_names, html, to_csv, to_latex, to_markdown
 from pipelines.rendering.table_layout import lay_out
-from tests.unit.pipelines.report.cases import HOSTILE, Page, table
+from tests.unit.pipelines.report.cases import HOSTILE, Page, golden, table
 
 SMALL = Table(
     id="small",
@@ -118,7 +120,7 @@ def test_hostile_text_is_escaped_in_every_format(text: str) -> None:
     hostile, plain_page = Page(html(table(text))), Page(html(table()))
     assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain_page.elements]
     assert [sorted(names) for _, names in hostile.elements] == [sorted(names) for _, names in plain_page.elements]
-    assert all(MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
+    assert all(VIEW_MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
     assert "".join(hostile.text).count(clean(text)) >= 7
     rows = cells(table(text))
     assert [len(row) for row in rows] == [len(rows[0])] * 4
@@ -183,3 +185,56 @@ def test_bold_of_latex_needs_an_interval_clear_of_all_others() -> None:
     assert "**.80**" in to_markdown(column(0.8, 0.6))
     tested = replace(near, value=0.81, low=0.75, high=0.85, best=True)
     assert r"\textbf{.81}" in to_latex(replace(column(tested, best), better=()))
+
+
+ESCAPES = golden("escapes.jsonl")
+ANY_TEXT = st.one_of(st.text(), st.text(st.characters(categories=["Cs", "Cc", "Po", "Sm"])), st.sampled_from(HOSTILE))
+COMMANDS = r"\\(?:textbackslash|textasciicircum|textasciitilde|textless|textgreater|textbar|ldots)\{\}"
+INERT_LATEX = re.compile(
+    rf"(?:{COMMANDS}|\\[{{}}$&%#_]|\{{\\char\d\d\}}|\{{[\[\]*?]\}}|\$(?:-|\\[A-Za-z]+)\$|-\{{\}}"
+    r"|[^\\{}$&%#_^~<>|\"`\[\]*\x00-\x1f])*"
+)
+
+
+@pytest.mark.parametrize("row", ESCAPES, ids=lambda row: row["name"])
+@pytest.mark.parametrize("escape", [markdown, latex, csv_cell], ids=["markdown", "latex", "csv"])
+def test_escapers_match_golden_rows(row: dict[str, Any], escape: Any) -> None:
+    assert escape(row["text"]) == row[{"markdown": "markdown", "latex": "latex", "csv_cell": "csv"}[escape.__name__]]
+
+
+@given(ANY_TEXT)
+def test_any_text_is_clean_encodable_and_inert(text: str) -> None:
+    cleaned = clean(text)
+    assert cleaned.encode().decode() == cleaned
+    assert clean(cleaned) == cleaned
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]", cleaned)
+    assert len(one_line(text).splitlines()) <= 1
+    bare = re.sub(r"\\[\\`*_\[\]|~$#^:.=+)-]", "", markdown(text))
+    assert not re.search(r"[<>\n\\`*_\[\]|~$#^]|://|www\.", bare)
+    assert INERT_LATEX.fullmatch(latex(text))
+
+
+@given(ANY_TEXT)
+def test_csv_cell_is_read_back_and_starts_no_formula(text: str) -> None:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow([csv_cell(text), "end"])
+    assert next(csv.reader(io.StringIO(out.getvalue(), newline=""))) == [csv_cell(text), "end"]
+    assert csv_cell(text).replace("'", "") == clean(text).replace("'", "")
+    cell = "".join(char for char in csv_cell(text) if char.isprintable() and not char.isspace())
+    if cell[:1] in tuple("=+-@"):
+        float(csv_cell(text))
+
+
+@given(st.lists(st.sampled_from([*'=+-@;\t\n"\u200b, a1', "=1+1"]), max_size=12).map("".join))
+def test_csv_cell_starts_no_formula_after_other_separators(text: str) -> None:
+    cell = csv_cell(text)
+    for field in re.split(r"[;\t\n]", cell):
+        cell = "".join(char for char in field if char.isprintable() and not char.isspace() and char != '"')
+        if cell[:1] in tuple("=+-@"):
+            assert cell == field == clean(text)
+            float(cell)
+
+
+def test_shorten_counts_the_cut_characters() -> None:
+    assert shorten("abc", 3) == "abc"
+    assert shorten("abcde", 3) == "abc… [2 more characters]"

@@ -10,9 +10,9 @@ from pipelines.benchmarks.figures import Bars, Cloud, Figure, Lines, Points, Rad
 from pipelines.benchmarks.tables import Table, TableRow, TableValue
 from pipelines.predict.records import TaskCount
 from pipelines.report.compare import Difference
-from pipelines.report.landing.judges import Judge, Judging
+from pipelines.report.landing.sentences import Judge, Judging
 from pipelines.report.landing.standing import Published, Standing
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import BenchmarkSection, ExampleAnswer, ReportData, Section
 from pipelines.report.references import Chance, People
 from tests.support.measured import measured

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.shared.render import comparison_text
 from pipelines.errors import UsageError
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.metrics.paired import holm
 from pipelines.plan.run_manifest import ManifestEntry, RunManifest, load_run, save_run
@@ -23,7 +23,7 @@ from pipelines.report.landing.standing import with_leads
 from pipelines.schemas import SCORES
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
-from pipelines.sweep.external import score_external
+from pipelines.sweep.run import score_external
 from tests.support.requests import target_of
 from tests.unit.pipelines.report.cases import metric, standing
 

@@ -13,7 +13,7 @@ from pipelines.benchmarks.published import load_published
 from pipelines.benchmarks.records import PublishedValue
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.human_comparison import HumanComparison, human_figures, human_tables
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from tests.support.measured import measured
 from tests.support.report_results import EMPTY, results_of
 

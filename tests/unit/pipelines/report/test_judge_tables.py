@@ -14,7 +14,7 @@ from pipelines.benchmarks.records import Metric
 from pipelines.benchmarks.results import Results
 from pipelines.benchmarks.tables import TableValue
 from pipelines.report.judge_tables import _SAME_FAMILY, families_of, judge_tables, with_corrected_shifts
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from tests.support.maia_rows import Question, frame, samples
 from tests.support.measured import measured
 

@@ -23,7 +23,7 @@ from pipelines.plan.selection import TaskSetting
 from pipelines.predict.records import TaskCount
 from pipelines.rendering.formats import to_csv, to_latex
 from pipelines.report.entry_results import EntryResults
-from pipelines.report.measured import Measured
+from pipelines.report.metrics_file import Measured
 from pipelines.report.model import ReproductionResult
 from pipelines.report.reproduction import (
     PATH,
@@ -31,9 +31,10 @@ from pipelines.report.reproduction import (
     reproduction_json,
     reproduction_line,
     reproduction_results,
+    results_table,
+    summary_table,
     verdict_within,
 )
-from pipelines.report.tables.reproduction import results_table, summary_table
 from pipelines.storage.store import Store
 from tests.support.measured import measured
 from tests.support.requests import target_of

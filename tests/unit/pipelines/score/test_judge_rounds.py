@@ -18,7 +18,7 @@ from models.engines.base import Engine
 from models.messages import Answer, Failure, Reply
 from models.spec import ModelSpec
 from pipelines.benchmarks.records import Row
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.context import SweepContext
 from pipelines.plan.records import ModelPlan
@@ -29,8 +29,8 @@ from pipelines.predict.cost_tracker import CostTracker
 from pipelines.predict.records import Job, Receipt, TokenCounts
 from pipelines.predict.stage import ModelRuns
 from pipelines.schemas import PREDICTIONS, prediction_row
-from pipelines.score.rows import ScoringContext
 from pipelines.score.stage import judge_rounds, planned_rows
+from pipelines.score.text_scorers import ScoringContext
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep

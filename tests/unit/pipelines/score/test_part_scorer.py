@@ -22,7 +22,7 @@ from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score import part_scorer as scoring
 from pipelines.score.judge import JudgeReplies, open_questions
 from pipelines.score.part_scorer import PartScorer, ScoringSpec
-from pipelines.score.rows import ScoringContext, rows_of
+from pipelines.score.text_scorers import ScoringContext, rows_of
 from pipelines.storage.parts import part_folder, read_part, to_parquet
 from pipelines.storage.store import Store
 from tests.support.requests import build_requests, target_of

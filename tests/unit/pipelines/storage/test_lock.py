@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
 import pytest
 
 from pipelines.errors import FencedError, LockedError, StoreError
-from pipelines.storage.lock import exclusive, run_lock
-from pipelines.storage.lock_owner import LOCK, LockOwner, check_lock
+from pipelines.storage.lock import LOCK, LockOwner, check_lock, exclusive, run_lock
 from pipelines.storage.store import Store
 
 HOLD = """
@@ -174,7 +174,7 @@ def test_concurrent_runs_hold_the_lock_one_after_another(tmp_path: Path) -> None
 import sys
 from pathlib import Path
 from pipelines.storage.lock import run_lock
-from pipelines.storage.lock_owner import LockedError
+from pipelines.storage.lock import LockedError
 from pipelines.storage.store import Store
 out, count = Path(sys.argv[1]), 0
 while count < 20:
@@ -202,3 +202,25 @@ def test_suspended_run_keeps_its_lock(tmp_path: Path) -> None:
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
+
+
+def test_only_a_process_of_this_boot_and_namespace_counts_as_dead() -> None:
+    owner = LockOwner.new()
+    dead = replace(owner, process_start=owner.process_start.partition(":")[0] + ":1")
+    assert not owner.is_dead_local_process()
+    assert dead.is_dead_local_process()
+    for unknown in (
+        replace(dead, host="another"),
+        replace(dead, process_start="another-boot:1"),  # another machine of the same name, or an earlier boot
+        replace(dead, pids="pid:[1]"),  # another container on this machine
+        replace(dead, process_start=""),
+    ):
+        assert not unknown.is_dead_local_process()
+
+
+def test_lock_file_of_an_earlier_version_is_read_and_one_that_is_none_has_no_owner() -> None:
+    old = {name: value for name, value in json.loads(LockOwner.new().to_json()).items() if name != "pids"}
+    owner = LockOwner.from_json(json.dumps(old).encode())
+    assert not owner.is_dead_local_process()
+    assert LockOwner.from_json(b"half of a lo") is None
+    assert LockOwner.from_json(b'{"run": "x"}') is None

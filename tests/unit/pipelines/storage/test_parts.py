@@ -1,5 +1,7 @@
 """Parquet parts: writing, reading and the detection of damage."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import subprocess
@@ -11,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.errors import DamagedPartError
-from pipelines.plan.completed import load_completed, repair_parts
+from pipelines.plan.planner import load_completed, repair_parts
 from pipelines.plan.records import CompletedRequests, Repair
 from pipelines.schemas import PREDICTIONS
 from pipelines.storage.parts import folder_names, iter_parts, part_folder, read_part, score_path, to_parquet
-from pipelines.storage.store import Store
+from pipelines.storage.store import RECORD, FileCache, Store, is_as_published, publish_files, put_named
 
 FOLDER = part_folder("predictions", "maia", "m")
 A, B, C = (f"{FOLDER}/{letter * 24}.parquet" for letter in "abc")
@@ -139,3 +141,92 @@ def test_a_limit_of_memory_chooses_the_allocator_that_reports_it(is_limited: boo
     shell = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
     result = subprocess.run([sys.executable, "-c", code], env=shell, capture_output=True, text=True, check=True)
     assert (result.stdout == "system\n") == is_limited
+
+
+def test_versions_that_are_held_are_found_and_those_used_last_stay_within_the_limit() -> None:
+    cached = FileCache()
+    cached.add("a", "1", b"first")
+    assert cached.find("a", "1") == b"first"
+    assert cached.find("a", "2") is None
+    cached.add("a", "2", b"second")
+    assert (cached.find("a", "1"), cached.find("a", "2")) == (None, b"second")
+    cached.drop("a")
+    cached.drop("a")
+    assert cached.find("a", "2") is None
+    cached = FileCache(max_bytes=10)
+    for name in ("a", "b"):
+        cached.add(name, "1", b"12345")
+    cached.find("a", "1")
+    cached.add("c", "1", b"12345")
+    assert [cached.find(name, "1") is not None for name in ("a", "b", "c")] == [True, False, True]
+    cached.add("a", "2", b"1")
+    cached.add("d", "1", b"1234")
+    assert [cached.find(*key) is not None for key in (("a", "2"), ("c", "1"), ("d", "1"))] == [True, True, True]
+    cached.add("large", "1", b"12345678901")
+    assert [cached.find(name, "1") for name in ("c", "d", "large")] == [None, None, None]
+
+
+def test_a_users_file_of_a_needed_name_is_copied_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    out = Store(str(tmp_path))
+    out.put("index.html", b"a user's")
+    put_named(out, "index.html", b"ours, one", b"ours")
+    assert "index.html was not written by vlmsweep; a copy is in replaced/" in caplog.text
+    put_named(out, "index.html", b"ours, two", b"ours")
+    put_named(out, "new.html", b"ours", b"ours")
+    files = {info.path: out.get(info.path) for info in out.list()}
+    assert files == {"index.html": b"ours, two", "new.html": b"ours", "replaced/index.html": b"a user's"}
+
+
+def contents(out: Store) -> dict[str, bytes]:
+    return {info.path: out.get(info.path) for info in out.list() if not info.path.startswith(".")}
+
+
+def test_a_file_that_a_user_edited_is_copied_first(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    out = Store(str(tmp_path))
+    publish_files(out, {"report/index.html": b"one", "report/a.csv": b"1"}, "report")
+    out.put("report/a.csv", b"1, edited")
+    publish_files(out, {"report/index.html": b"two", "report/a.csv": b"1"}, "report")
+    assert [record.message for record in caplog.records] == [
+        f"{tmp_path}/report/a.csv has changed since vlmsweep wrote it; a copy is in replaced/"
+    ]
+    expected = {"report/index.html": b"two", "report/a.csv": b"1", "replaced/report/a.csv": b"1, edited"}
+    assert contents(out) == expected
+    publish_files(out, {"report/index.html": b"two", "report/a.csv": b"1"}, "report")
+    assert contents(out) == expected
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("last_write", range(1, 5))
+def test_an_unfinished_report_is_not_taken_for_an_edited_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, last_write: int
+) -> None:
+    out, put, writes = Store(str(tmp_path)), Store.put, iter(range(1, last_write + 1))
+    publish_files(out, {"report/a.csv": b"1", "report/b.csv": b"1"}, "report")
+    with monkeypatch.context() as patched:
+
+        def put_or_die(store: Store, path: str, content: bytes) -> None:
+            if next(writes) == last_write:
+                raise KeyboardInterrupt
+            put(store, path, content)
+
+        patched.setattr(Store, "put", put_or_die)
+        with pytest.raises(KeyboardInterrupt):
+            publish_files(out, {"report/a.csv": b"2", "report/b.csv": b"2"}, "report")
+    assert all(is_as_published(out, path, out.get(path)) for path in ("report/a.csv", "report/b.csv"))
+    publish_files(out, {"report/a.csv": b"3", "report/b.csv": b"3"}, "report")
+    assert contents(out) == {"report/a.csv": b"3", "report/b.csv": b"3"}
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("record", [None, b"", b"\xff{", b"[" * 100_000, b'{"report/a.csv": 1, "report/b.csv": []}'])
+def test_an_edited_file_is_copied_where_the_record_is_lost(tmp_path: Path, record: bytes | None) -> None:
+    out = Store(str(tmp_path))
+    publish_files(out, {"report/index.html": b"vlmsweep", "report/a.csv": b"1", "report/b.csv": b"1"}, "report")
+    out.put("report/a.csv", b"1, edited")
+    if record is None:
+        out.delete(RECORD)
+    else:
+        out.put(RECORD, record)
+    publish_files(out, {"report/index.html": b"vlmsweep", "report/a.csv": b"2"}, "report")
+    assert contents(out)["replaced/report/a.csv"] == b"1, edited"
+    assert contents(out)["report/b.csv"] == b"1"

@@ -20,8 +20,8 @@ from models.errors import ModelError
 from models.messages import Answer, Reply
 from models.spec import ModelSpec
 from pipelines.errors import DatasetError, FencedError, ModelUnavailableError, StoreError
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.human_files import HumanFile
-from pipelines.ingest.known import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_manifest import load_run
 from pipelines.plan.run_spec import RunSpec, Stage
@@ -32,7 +32,7 @@ from pipelines.schemas import PREDICTIONS, prediction_row
 from pipelines.score.judge import UNIT_QUESTIONS
 from pipelines.storage.parts import to_parquet
 from pipelines.storage.store import Store
-from pipelines.sweep import session
+from pipelines.sweep import evaluate
 from pipelines.sweep.run import run_sweep
 
 ON_GPU = ModelSpec(engine="transformers", model="o/m", revision="1", parameters_b=7, replicas={"max": 1})
@@ -86,7 +86,7 @@ class Sweep:
         self._patch.setattr(stage, "gpus_of_nodes", lambda: [gpus])
         self._patch.setattr(stage, "run_units", answer)
         self._patch.setattr(stage, "run_in_process", lambda job, on_receipt, _: answer(job, info, on_receipt, None))
-        self._patch.setattr(session, "open_cluster", cluster)
+        self._patch.setattr(evaluate, "open_cluster", cluster)
         return run_sweep(replace(self.spec, judges=(("judge", judge),)), stages=stages).unavailable
 
     def questions(self) -> Counter[str]:

@@ -17,7 +17,7 @@ from pipelines.score import part_scorer, text_scorers
 from pipelines.storage.parts import read_part
 from pipelines.storage.store import Store
 from pipelines.sweep.run import run_sweep
-from pipelines.sweep.until import loop, numbers
+from pipelines.sweep.until import loop
 
 
 class Replicas(KeptReplicas):
@@ -47,7 +47,7 @@ def test_killed_run_compares_each_text_once(maia_data: str, tmp_path: Path, monk
     predict_alone = loop.predict
     monkeypatch.setattr(loop, "predict", predict)
     monkeypatch.setattr(loop, "KeptReplicas", Replicas)
-    for module in (loop, numbers):
+    for module in (loop, loop):
         monkeypatch.setattr(module, "looks", lambda clusters: [1, clusters])
     for module in (part_scorer, text_scorers):
         monkeypatch.setattr(module, "look_for", lambda scorer: scorer)

@@ -14,7 +14,7 @@ import pytest
 
 from jobs.cli.main import run
 from models.spec import ModelSpec
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.ingest.table import ingest_table
 from pipelines.plan.run_spec import RunSpec
 from pipelines.storage.store import Store

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from string import ascii_uppercase
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from jobs.analysis.explain.rows import Side, keys_of
+from jobs.analysis.explain.requests import Key, PromptStore, Side, StoredRequest, keys_of, read_rows
 from jobs.analysis.explain.split import STAGES, Explanation, explain
+from jobs.cli.main import run
+from models.messages import Media, Step, user
+from pipelines.benchmarks.known_tables import TableDefinition
+from pipelines.benchmarks.records import Row, Sample
+from pipelines.benchmarks.table.benchmark import table_definition
 from pipelines.errors import UsageError
-from tests.support.explained import FINGERPRINT, JUDGED_KEY, KEY, frame_of, letters, noisy, side, worse
+from pipelines.plan.stored_plan import PlanRow
+from pipelines.report.metrics_file import MetricKey
+from pipelines.storage.store import Store
 from tests.support.turns import in_turns
 
 SEEDS = range(20)
@@ -158,3 +170,199 @@ def test_without_common_rows_or_value_there_is_a_sentence() -> None:
     with pytest.raises(UsageError, match="A: planted choice default f1 has no value"):
         explain(a, b, KEY._replace(metric="f1"))
     assert len(keys_of(a.frame)) == 4
+
+
+REPLIES = ["A", "B", "(C)", "I choose the option of b 3 thing", "A or B", None]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An output of imported answers, 36 rows, whose paper prints 0.9."""
+    folder = tmp_path_factory.mktemp("published")
+    with (folder / "questions.csv").open("w") as file:
+        rows = csv.writer(file)
+        rows.writerow(("id", "question", "A", "B", "C", "answer"))
+        rows.writerows((n, f"Which is {n}?", f"a {n} thing", f"b {n} thing", f"c {n} thing", "B") for n in range(36))
+    (folder / "published.csv").write_text("model,metric,value\nM,accuracy,0.9\n")
+    (folder / "columns.yaml").write_text("published: published.csv\n")
+    data = str(folder / "data")
+    source = [str(folder / "questions.csv"), "--as", "printed", "--columns", str(folder / "columns.yaml")]
+    assert run(["ingest", "table", *source, "--data", data]) == 0
+    result = {"benchmark": "printed", "model": "M", "task": "choice", "setting": "default"}
+    answers = [{**result, "sample_id": str(n), "output": REPLIES[n % 6]} for n in range(36)]
+    (folder / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    run(["score", "--predictions", str(folder / "answers.jsonl"), "--data", data, "--out", str(folder / "out")])
+    return str(folder / "out")
+
+
+def test_report_shows_what_own_rows_could_explain(out: str) -> None:
+    (result,) = json.loads(Store(out).get("report/reproduction.json"))
+    assert result["verdict"] == "different"
+    failed, unread, *others = result["own_rows"]
+    assert failed == "6 failed requests: 0.1944 if all were wrong, 0.3611 if all were right"
+    assert unread.startswith("11 unreadable answers: 0.6000")
+    assert [text.partition(" does")[0] for text in others] == ["read as lmms-eval"]
+    page = Store(out).get("report/benchmark-printed.html").decode()
+    assert "6 failed requests: 0.1944 if all were wrong" in page
+
+
+@pytest.mark.parametrize("sides", [["{out}:M", "published"], ["{out}", "published:M"], ["{out}", "--published"]])
+def test_stages_against_a_published_number(out: str, sides: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [side.format(out=out) for side in sides]
+    assert run(["compare", *arguments, "--explain", "--json"]) == 0
+    stages: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+    assert {row["stage"]: row["n_rows"] for row in stages if row["n_rows"]} == {
+        "errors": 6,
+        "reading": 11,
+        "answers": 36,
+    }
+    assert sum(row["share"] for row in stages) == stages[0]["difference"] == pytest.approx(0.9 - 7 / 30)
+    assert run(["compare", *arguments, "--explain"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("errors: 6 failed requests") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{out}", "published:N"], "unknown published row 'N'"),
+        (["{out}", "published", "--metric", "acuracy"], "did you mean 'accuracy'"),
+        (["{out}/none", "published"], "neither the --out of a run"),
+    ],
+)
+def test_bad_input(out: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["compare", *(text.format(out=out) for text in arguments), "--explain"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_large_entry_is_left_to_the_command(out: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jobs.analysis.explain import published
+    from pipelines.plan.run_manifest import load_existing_run
+    from pipelines.report.reproduction import load_reproduction
+
+    monkeypatch.setattr(published, "MAX_BYTES", 1)
+    store = Store(out)
+    (result,) = published.with_own_rows(store, load_existing_run(store), load_reproduction(store))
+    assert result.own_rows == ("not read again, as they are many: `vlmsweep compare OUT:M published --explain` does",)
+
+
+CHOICE = table_definition(TableDefinition(name="planted", kind="choice"))
+OPEN = table_definition(TableDefinition(name="planted-open", kind="open"))
+KEY = MetricKey("accuracy", "choice", "default")
+JUDGED_KEY = MetricKey("judged_accuracy", "open", "default")
+FINGERPRINT = {"engine": "random", "model": "w", "revision": "r"}
+LETTERS = "ABCD"
+
+
+class Prompts(PromptStore):
+    """Prompts whose text and picture stand in the hash: `words|picture`."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+
+    def row(self, request: StoredRequest) -> PlanRow:
+        """Return a request of the hash's words and picture."""
+        words, _, picture = request.prompt_sha256.partition("|")
+        return _Row(Step(turns=(user(Media("image", picture), words),)))
+
+
+class _Row(PlanRow):
+    def __init__(self, step: Step) -> None:
+        object.__setattr__(self, "_step", step)
+
+    __slots__ = ("_step",)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return (self._step,)
+
+
+def samples_of(count: int, *, is_open: bool = False) -> dict[str, Sample]:
+    """Return questions by id."""
+    data = [
+        {"question": f"Which is {number}?", "answers": [f"gold {number}"]}
+        if is_open
+        else {
+            "question": f"Which is {number}?",
+            "options": [f"{letter.lower()} {number} thing" for letter in LETTERS],
+            "gold": number % 4,
+        }
+        for number in range(count)
+    ]
+    return {f"s{number}": Sample(sample_id=f"s{number}", data=of) for number, of in enumerate(data)}
+
+
+def side(label: str, replies: Sequence[str | None], *, is_open: bool = False, verdicts: Sequence[bool] = ()) -> Side:
+    """Return a side that gave these replies, None for a request that failed."""
+    definition, task = (OPEN, "open") if is_open else (CHOICE, "choice")
+    samples = samples_of(len(replies), is_open=is_open)
+    rows = {
+        (task, "default", name, ""): Row(
+            request_id=f"{label}/{name}",
+            sample=sample,
+            model=label,
+            task=task,
+            setting="default",
+            variant="",
+            status="error" if reply is None else "ok",
+            output=reply,
+        )
+        for (name, sample), reply in zip(samples.items(), replies, strict=True)
+    }
+    requests = {
+        key: StoredRequest(
+            prompt_sha256="words|picture", has_media=True, generation="[[32, 0.0, 1, 0]]", decoding="greedy"
+        )
+        for key in rows
+    }
+    return replace(
+        Side(
+            label=label,
+            model=label,
+            definition=definition,
+            samples=samples,
+            frame=pd.DataFrame(),
+            rows=rows,
+            requests=requests,
+            prompts=Prompts(),
+            fingerprint=FINGERPRINT,
+        ),
+        frame=frame_of(rows, verdicts),
+    )
+
+
+def frame_of(rows: dict[Key, Row], verdicts: Sequence[bool] = ()) -> pd.DataFrame:
+    """Return rows as they are scored."""
+    names = ("task", "setting", "sample_id", "variant")
+    frame = pd.DataFrame([dict(zip(names, key, strict=True)) for key in rows])
+    for name in ("subset", "category", "cluster", "answer", "rule", "finish_reason"):
+        frame[name] = pd.Series([""] * len(frame), dtype=object)
+    frame["request_id"] = [row.request_id for row in rows.values()]
+    frame["status"] = [row.status for row in rows.values()]
+    frame["flags"] = pd.Series([[] for _ in rows], dtype=object)
+    frame["verdict_state"] = "ok" if len(verdicts) else "absent"
+    if len(verdicts):
+        frame["accepted"] = np.array(verdicts, np.float64)
+    definition = OPEN if len(verdicts) else CHOICE
+    return read_rows(frame, [*rows.values()], definition)
+
+
+def letters(rng: np.random.Generator, count: int, share: float) -> list[str | None]:
+    """Return the letters of a model that is right in a share of the questions."""
+    right = rng.random(count) < share
+    return [ascii_uppercase[(number + (0 if ok else int(rng.integers(1, 4)))) % 4] for number, ok in enumerate(right)]
+
+
+def worse(rng: np.random.Generator, replies: Sequence[str | None], share: float) -> tuple[list[str | None], np.ndarray]:
+    """Return replies of which some right ones became wrong, and which were drawn."""
+    right = np.array([reply == ascii_uppercase[number % 4] for number, reply in enumerate(replies)])
+    drawn = right & (rng.random(len(replies)) < share)
+    return [
+        ascii_uppercase[(number + 1) % 4] if drawn[number] else reply for number, reply in enumerate(replies)
+    ], drawn
+
+
+def noisy(rng: np.random.Generator, replies: Sequence[str | None]) -> list[str | None]:
+    """Return replies of which 4% are drawn anew: what is left to the models in every plant."""
+    return [LETTERS[int(rng.integers(4))] if reply is not None and rng.random() < 0.04 else reply for reply in replies]

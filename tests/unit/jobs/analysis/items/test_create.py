@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from jobs.analysis.items import create
-from jobs.analysis.items.compact import compact_subset
-from jobs.analysis.items.create import describe_items, write_items
+from jobs.analysis.items.create import compact_subset, describe_items, write_items
 from pipelines.errors import DatasetError, UsageError
 from pipelines.storage.store import Store
 

@@ -10,10 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from statsmodels.stats.multitest import multipletests
 
-from jobs.analysis.items.compact import compact_subset
-from jobs.analysis.items.false_discovery import LISTED_Q, benjamini_hochberg, reversed_p, shrunk
-from jobs.analysis.items.response_model import Rasch
-from jobs.analysis.items.statistics import discrimination, rest_shares, shares_right, suspicions
+from jobs.analysis.items.create import LISTED_Q, benjamini_hochberg, compact_subset, reversed_p, shrunk
+from jobs.analysis.items.statistics import Rasch, discrimination, rest_shares, shares_right, suspicions
 from tests.support.item_simulation import coin_tosses, simulated
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterator
 import pytest
 
 from models.engines.endpoints.event_loop import BackgroundLoop
+from models.errors import EngineUnreachableError
 
 
 @pytest.fixture
@@ -95,5 +96,5 @@ def test_close_cancels_then_runs_the_last_coroutine_once(loop: BackgroundLoop) -
     loop.close(last)
     assert events == ["cancelled", "last"]
     assert loop.closed
-    with pytest.raises(RuntimeError, match="closed while answers were still running"):
+    with pytest.raises(EngineUnreachableError, match="closed while answers were still running"):
         next(items)

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from models.engines.endpoints.budget import Budget, estimate_tokens
-from models.engines.endpoints.first_requests import Prefix, PrefixCache, PrefixQueue, shared_prefix
+from models.engines.endpoints.first_requests import Prefix, PrefixCache, shared_prefix
 from models.engines.openai.engine import cache_fields
 from models.entry_fields import Price
 from models.messages import Answer, Call, Frames, Generation, Media, Text, Turn, user
@@ -48,15 +51,16 @@ class TestProvider:
         with rig(provider, price=PRICE) as at:
             ask(at, about(CLIP, 20))
             at.endpoint.requests.clear()
-            queue = at.engine._cache.queue(
-                about(CLIP, 20, "b"), [shared_prefix(item, lambda _: 32) for item in about(CLIP, 20, "b")]
-            )
-            assert len(taken_at_once(queue)) == 20
+            assert sent_at_once(at.engine._cache, about(CLIP, 20, "b")) == 20
             at.time.time += 290.0  # the provider may have dropped it
-            queue = at.engine._cache.queue(
-                about(CLIP, 20, "c"), [shared_prefix(item, lambda _: 32) for item in about(CLIP, 20, "c")]
-            )
-            assert len(taken_at_once(queue)) == 1
+            assert sent_at_once(at.engine._cache, about(CLIP, 20, "c")) == 1
+
+    def test_two_units_about_a_medium_at_once_have_one_leader(self) -> None:
+        provider = CachingProvider(always("A"))
+        with rig(provider, price=PRICE, concurrency=64) as at, ThreadPoolExecutor(2) as threads:
+            units = [threads.submit(ask, at, about(CLIP, 30, name)) for name in "ab"]
+            assert [kinds(unit.result()) for unit in units] == [["answer"] * 30] * 2
+        assert provider.cached == 59 * 3200
 
     def test_leader_that_is_refused_hands_on_and_no_row_is_lost(self) -> None:
         def script(request: EndpointRequest) -> Action | str:
@@ -73,6 +77,8 @@ class TestProvider:
             return Status(status=500) if "q 0?" in request.text else "A"
 
         with rig(script, price=PRICE, retries=1) as at:
+            ask(at, about(PICTURE, 1, "first"))
+            at.endpoint.requests.clear()
             replies = ask(at, about(CLIP, 20))
             texts = [request.text for request in at.endpoint.requests]
         assert kinds(replies) == ["answer"] * 19 + ["http_500"]
@@ -91,7 +97,7 @@ class TestProvider:
 
     def test_off_sends_all_at_once(self) -> None:
         spec = ModelSpec(engine="openai", model="m", base_url="http://x/v1", prompt_cache="off", price=Price(**PRICE))
-        assert len(taken_at_once(queue_of(PrefixCache(spec, lambda: 0.0), about(CLIP, 216)))) == 216
+        assert sent_at_once(PrefixCache(spec, lambda: 0.0), about(CLIP, 216)) == 216
 
     def test_steps_and_conversations_have_leaders_too(self) -> None:
         provider = CachingProvider(always("A"))
@@ -108,35 +114,47 @@ class TestProvider:
         assert provider.cached == provider.shareable == 29 * 3200
 
 
-def queue_of(cache: PrefixCache, calls: Sequence[Call]) -> PrefixQueue:
-    return cache.queue(calls, [shared_prefix(item, lambda medium: max(1, medium.frames)) for item in calls])
+def prefixes_of(calls: Sequence[Call]) -> list[Prefix | None]:
+    return [shared_prefix(item, lambda medium: max(1, medium.frames)) for item in calls]
 
 
-def taken_at_once(queue: PrefixQueue) -> list[tuple[Call, Prefix | None]]:
-    """Take calls until one would have to wait for another."""
-    taken = []
-    while queue._ready:
-        first = asyncio.run(queue.take())
-        assert first is not None
-        taken.append(first)
-    return taken
+def sent_at_once(cache: PrefixCache, calls: Sequence[Call]) -> int:
+    """Add calls, and return how many of them need not wait for another."""
+    prefixes = prefixes_of(calls)
+    cache.add(prefixes)
+    waiting = Counter(prefix for prefix in prefixes if cache.group(prefix))
+    return len(calls) - sum(waiting.values()) + len(waiting)
 
 
 def rounds(cache: PrefixCache, calls: Sequence[Call], concurrency: int, *, cached: int = 0) -> int:
     """Count the rounds of calls in flight together that answering all takes."""
-    queue, answered, count = queue_of(cache, calls), 0, 0
-    while answered < len(calls):
-        taken: list[tuple[Call, Prefix | None]] = []
-        while queue._ready and len(taken) < concurrency:
-            item = asyncio.run(queue.take())
-            assert item is not None
-            taken.append(item)
-        for item in taken:
-            answer = Answer(text="A", input_tokens=4000, cached_tokens=cached)
-            cache.record(item[1], answer)
-            queue.end_attempt(*item, answer)
-        answered, count = answered + len(taken), count + 1
-    return count
+
+    async def scene() -> int:
+        prefixes, count = prefixes_of(calls), 0
+        ready: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue()
+
+        async def send(prefix: Prefix | None) -> None:
+            group, answer = cache.group(prefix), Answer(text="A", input_tokens=4000, cached_tokens=cached)
+            async with group.turn() if group else nullcontext():
+                ready.put_nowait(asyncio.get_running_loop().create_future())
+                await ready._queue[-1]  # type: ignore[attr-defined]
+                if group:
+                    group.record(answer)
+            cache.record(prefix, answer)
+            cache.remove([prefix])
+
+        order = cache.add(prefixes, width=concurrency)
+        tasks = [asyncio.create_task(send(prefixes[number])) for number in order]
+        while not all(task.done() for task in tasks):
+            for _ in range(3 * len(tasks)):
+                await asyncio.sleep(0)
+            flying = [ready.get_nowait() for _ in range(min(concurrency, ready.qsize()))]
+            count += bool(flying)
+            for future in flying:
+                future.set_result(None)
+        return count
+
+    return asyncio.run(scene())
 
 
 def entry(*, priced: bool = True, **changes: Any) -> ModelSpec:

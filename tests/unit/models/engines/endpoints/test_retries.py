@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from email.utils import formatdate
-from typing import Any
 
 import pytest
 
 from models.engines.endpoints.failures import LONGEST_WAIT_S
+from models.errors import EngineUnreachableError
 from models.messages import Answer, Failure
 from tests.support.endpoint_script import Drop, EndpointRequest, Hang, Say, always
 from tests.support.fake_time import FakeTime
@@ -61,10 +61,14 @@ class TestRetries:
             assert isinstance(at.ask_one("Hi"), Answer)
             assert sum(at.time.slept) == pytest.approx(waited, rel=0.25 if waited == 0.5 else 1e-6)
 
-    @pytest.mark.parametrize(("rule", "delayed"), [({"retry_after": "9"}, [9.0]), ({}, [])])
-    def test_retry_after_of_one_call_delays_all(self, rule: dict[str, Any], delayed: list[float]) -> None:
+    @pytest.mark.parametrize(
+        ("retry_after", "refused", "delayed"), [("9", 1, False), ("9", 8, False), ("11", 1, True), ("9", 45, True)]
+    )
+    def test_pause_is_for_all_where_it_is_long_or_most_are_refused(
+        self, retry_after: str, refused: int, delayed: bool
+    ) -> None:
         asked_for: list[float] = []
-        with rig([{"status": 429, "times": 1, **rule}, {"say": "A"}]) as at:
+        with rig([{"status": 429, "times": refused, "retry_after": retry_after}, {"say": "A"}], retries=50) as at:
             hold = at.engine._rate_limiter.pause
 
             def record_pause(seconds: float) -> bool:
@@ -72,8 +76,9 @@ class TestRetries:
                 return hold(seconds)
 
             at.engine._rate_limiter.pause = record_pause  # type: ignore[method-assign]
-            assert kinds(at.ask(*many(3))) == ["answer"] * 3
-        assert asked_for == delayed
+            assert kinds(at.ask(*many(12))) == ["answer"] * 12
+            assert float(retry_after) in at.time.slept  # the refused request waits in any case
+        assert {*asked_for} == ({float(retry_after)} if delayed else set())
 
     @pytest.mark.parametrize(
         ("seconds", "pause"), [(LONGEST_WAIT_S + 1, "11 min"), (86_400, "1,440 min"), (1e300, "more than a year")]
@@ -181,7 +186,7 @@ class TestPace:
             replies = at.engine.generate(many(50), {})
             next(replies)
             at.engine.close()
-            with pytest.raises(RuntimeError, match="closed while answers were still running"):
+            with pytest.raises(EngineUnreachableError, match="closed while answers were still running"):
                 list(replies)
 
     def test_close_ends_the_thread(self) -> None:

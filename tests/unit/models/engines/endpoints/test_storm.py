@@ -7,6 +7,7 @@ import base64
 import io
 import json
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from pydantic import ValidationError
 
 from models.engines.endpoints.failures import FailedAttempt, FailureScope
 from models.engines.endpoints.pictures import data_uris
-from models.engines.endpoints.rate_limit import AdaptiveConcurrency
+from models.engines.endpoints.rate_limit import Window
 from models.entry_fields import Limits
 from models.messages import Answer, Failure, Frames, Media
 from models.spec import ModelSpec
 from tests.support.endpoint_script import EndpointRequest, Half, Raw, Say, Status
+from tests.support.fake_time import FakeTime
 from tests.support.storm import figures
 from tests.unit.models.engines.endpoints.rig import kinds, many, rig
 
@@ -48,37 +50,81 @@ def test_storm_of_429s_loses_no_call() -> None:
     assert 0.9 <= shares[-1] <= 1.05, shares
 
 
-def test_concurrency_halves_after_a_429_and_recovers() -> None:
-    async def scene() -> list[int]:
-        window, widths = AdaptiveConcurrency(16), []
-        async with window:
-            window.record(TOO_MANY)
-            window.record(TOO_MANY)  # of the same storm
-            widths.append(window.limit)
-        async with window:
-            window.record(TOO_MANY)
-            widths.append(window.limit)
-        for _ in range(200):
-            async with window:
-                window.record(Answer(text=""))
-        return [*widths, window.limit]
+class Drive:
+    """A window driven in rounds: all calls that it lets pass are answered together."""
 
-    assert asyncio.run(scene()) == [8, 4, 16]
+    def __init__(self, start: int, most: int, answers: Callable[[int], tuple[int, float]]) -> None:
+        """`answers` says for a number in flight how many of these are answered, and after how many seconds."""
+        self.time, self.answers = FakeTime(), answers
+        self.window = Window(start, most, self.time.now)
+
+    def widths(self, rounds: int) -> list[int]:
+        return asyncio.run(self._widths(rounds))
+
+    async def _widths(self, rounds: int) -> list[int]:
+        widths, more = [], [asyncio.create_task(self.window.enter()) for _ in range(20_000)]
+        await asyncio.sleep(0)
+        for _ in range(rounds):
+            flying = [task.result() for task in more if task.done()]
+            more = [task for task in more if not task.done()]
+            widths.append(len(flying))
+            count, seconds = self.answers(len(flying))
+            self.time.time += seconds
+            for place, number in enumerate(flying):
+                self.window.record(number, Answer(text="") if place < count else TOO_MANY, seconds)
+                self.window.leave()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        for task in more:
+            task.cancel()
+        return widths
+
+
+def test_window_grows_where_a_server_answers_all_as_fast() -> None:
+    widths = Drive(16, 256, lambda flying: (flying, 5.0)).widths(12)
+    assert widths == sorted(widths)
+    assert widths[0] == 16
+    assert widths[6] >= 64
+    assert widths[-1] == 256
+
+
+def test_window_stays_where_a_server_is_busy() -> None:
+    """One that answers 32 a second takes longer for more, which are no faster."""
+    widths = Drive(16, 256, lambda flying: (flying, max(1.0, flying / 32))).widths(40)
+    assert 32 <= max(widths) <= 80
+
+
+def test_window_that_was_given_does_not_grow() -> None:
+    assert {*Drive(8, 8, lambda flying: (flying, 1.0)).widths(50)} == {8}
+
+
+def test_window_halves_once_per_burst_and_recovers() -> None:
+    drive = Drive(64, 64, lambda flying: (min(flying, 20), 0.1))
+    widths = drive.widths(60)
+    assert widths[:3] == [64, 32, 16]
+    assert 10 <= min(widths[3:]) < max(widths[3:]) <= 28
+    assert sum(max(0, width - 20) for width in widths) < 0.2 * sum(widths)
+
+
+def test_single_refusals_do_not_narrow_the_window() -> None:
+    drive, rounds = Drive(64, 64, lambda flying: (flying - 3, 0.1)), 50
+    assert min(drive.widths(rounds)) == 64
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(1, 8))
 def test_concurrency_limit_holds_and_no_attempt_starves(storm: list[bool], most: int) -> None:
     async def scene() -> int:
-        window, out, highest = AdaptiveConcurrency(most), 0, 0
+        window, out, highest = Window(most, most, FakeTime().now), 0, 0
 
         async def attempt(*, bad: bool) -> None:
             nonlocal out, highest
-            async with window:
-                out += 1
-                highest = max(highest, out)
-                await asyncio.sleep(0)
-                window.record(TOO_MANY if bad else Answer(text=""))
-                out -= 1
+            number = await window.enter()
+            out += 1
+            highest = max(highest, out)
+            await asyncio.sleep(0)
+            window.record(number, TOO_MANY if bad else Answer(text=""))
+            out -= 1
+            window.leave()
 
         await asyncio.wait_for(asyncio.gather(*(attempt(bad=bad) for bad in storm)), 10)
         return highest
@@ -88,15 +134,54 @@ def test_concurrency_limit_holds_and_no_attempt_starves(storm: list[bool], most:
 
 def test_cancelled_wait_passes_its_slot_on() -> None:
     async def scene() -> None:
-        window = AdaptiveConcurrency(1)
-        await window.__aenter__()
-        first, second = (asyncio.create_task(window.__aenter__()) for _ in range(2))
+        window = Window(1, 1, FakeTime().now)
+        await window.enter()
+        first, second = (asyncio.create_task(window.enter()) for _ in range(2))
         await asyncio.sleep(0)
-        await window.__aexit__(None, None, None)
+        window.leave()
         first.cancel()
         await asyncio.wait_for(second, 5)
 
     asyncio.run(scene())
+
+
+def test_earlier_units_are_sent_first() -> None:
+    async def scene() -> list[int]:
+        window, order = Window(1, 1, FakeTime().now), list[int]()
+
+        async def attempt(unit: int) -> None:
+            await window.enter(unit)
+            order.append(unit)
+            window.leave()
+
+        await window.enter()
+        tasks = [asyncio.create_task(attempt(unit)) for unit in (3, 1, 2, 1)]
+        await asyncio.sleep(0)
+        window.leave()
+        await asyncio.gather(*tasks)
+        return order
+
+    assert asyncio.run(scene()) == [1, 1, 2, 3]
+
+
+@pytest.mark.parametrize("concurrency", [{}, {"concurrency": 1}])
+def test_server_that_takes_one_call_at_a_time_gets_all_of_them(concurrency: dict[str, int]) -> None:
+    busy = threading.Lock()
+
+    def script(request: EndpointRequest) -> Say | Status:
+        if not busy.acquire(blocking=False):
+            return Status(status=429)
+        try:
+            threading.Event().wait(0.01)
+            return Say(text="A")
+        finally:
+            busy.release()
+
+    with rig(script, retries=50, **concurrency) as at:
+        replies = at.ask(*many(40))
+        assert kinds(replies) == ["answer"] * 40
+        assert len({reply.call_id for reply in replies}) == 40
+        assert at.engine._window.limit <= 4
 
 
 def test_truncated_reply_is_retried() -> None:

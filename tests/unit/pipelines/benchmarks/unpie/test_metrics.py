@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.benchmarks.records import Metric, Sample, Verdict
 from pipelines.benchmarks.unpie.metrics import MARGIN_BINS, margin_name
-from pipelines.metrics.stats import half_up
+from pipelines.metrics.intervals import half_up
 from tests.support.paths import GOLDEN
 from tests.support.unpie_rows import cell, judged, metric_of, prediction, reduced, sample, samples, scored, similar
 

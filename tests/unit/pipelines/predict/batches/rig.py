@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from models.spec import ModelSpec
-from pipelines.plan.completed import repair_output
 from pipelines.plan.context import SweepContext
-from pipelines.plan.planner import plan_sweep
+from pipelines.plan.planner import plan_sweep, repair_output
 from pipelines.plan.run_spec import RunSpec
 from pipelines.predict.batches.runner import run_in_batches
 from pipelines.predict.records import Job, Receipt

@@ -10,8 +10,7 @@ import pytest
 from pipelines.benchmarks.tables import Table, TableRow
 from pipelines.clean_text import clean
 from pipelines.rendering import formats
-from pipelines.rendering.environment import MARK
-from pipelines.rendering.escaping import markdown
+from pipelines.rendering.environment import VIEW_MARK, markdown
 from pipelines.report.model import BenchmarkSection, ReportData, Section
 from pipelines.report.pages.html import html_pages, lead
 from pipelines.report.render import markdown_page, render
@@ -59,7 +58,7 @@ def test_hostile_text_changes_no_element_of_the_pages(text: str, plain_pages: di
     assert tuple(hostile_pages) == PAGES
     for name, hostile in hostile_pages.items():
         assert [tag for tag, _ in hostile.elements] == [tag for tag, _ in plain_pages[name].elements]
-        assert all(MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
+        assert all(VIEW_MARK.fullmatch(f"<!--{comment}-->") for comment in hostile.other)
         assert {attribute for _, attributes in hostile.elements for attribute in attributes} <= ATTRIBUTES
         assert all(LINK.fullmatch(target) for target in hostile.values("href"))
         if len(text) < 1_000:
