@@ -112,8 +112,15 @@ class Decoder:
     def decode_file(
         self, path: Path, media: Media, max_pixels: int | None = None, decoders: Sequence[str] = DECODERS
     ) -> Frames:
-        """Decode a local file; a video by the first decoder that does not fail, crash or hang."""
-        frames = self._frames_by(path, media, max_pixels, decoders if media.kind == "video" else ["pillow"])
+        """Decode a local file; a video by the first decoder that does not fail, crash or hang.
+
+        PyAV seeks in a long clip if decord is trusted with it, which seeks too; other clips need a whole pass.
+        """
+        if media.kind != "video":
+            decoders = ["pillow"]
+        elif "decord" in decoders:
+            decoders = ["seek", *decoders]
+        frames = self._frames_by(path, media, max_pixels, decoders)
         if isinstance(frames, str):
             raise DecodeError(frames)
         return frames
@@ -137,7 +144,8 @@ class Decoder:
             if pixels is not None:
                 # A picture's own bytes, if it was not changed and any endpoint reads it alike.
                 return frames_from_header(header, pixels, path.read_bytes() if header.get("is_original") else None)
-            reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
+            if decoder != "seek":  # says only that another must decode the clip
+                reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
         return "; ".join(reasons)
 
     def close(self) -> None:
