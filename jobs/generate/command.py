@@ -81,7 +81,7 @@ def _scenes(out: Path, objects: str, examples: int | None, seed: int, workers: i
 
 
 def _sample_table(out: Path, rows: int, seed: int, *, as_json: bool) -> None:
-    from jobs.generate.generate import write_sample_table
+    from jobs.generate.sample_table import write_sample_table
 
     if not 1 <= rows <= _MAX_ROWS:
         raise UsageError(f"--examples {rows}: give 1 to {_MAX_ROWS:,}")

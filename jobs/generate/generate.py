@@ -1,86 +1,32 @@
 """Generate a MATE-style data set: unpublished, any number of objects, the same bytes for the same seed."""
 
-import csv
 import hashlib
 import json
-import shutil
-import sys
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
-from multiprocessing import get_context
 from pathlib import Path
-from random import Random
 from secrets import token_hex
-from string import ascii_uppercase
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
 
 from PIL import Image
 
 from jobs.generate.objects import Layout, make_layout
 from jobs.generate.parameters import GENERATOR_VERSION, Objects, Options, Plan, counts_of, stream
 from jobs.generate.picture import draw_picture
+from jobs.generate.processes import Processes
 from jobs.generate.questions import Balance, QuestionItem, Search, ask, pools_of, with_shots
 from models.guards.regular_files import check_replaceable
-from pipelines.benchmarks import benchmark
 from pipelines.benchmarks.mate.answers import gold_json
 from pipelines.benchmarks.mate.prompts import Wording, build_prompt, scene_text
 from pipelines.benchmarks.mate.rows import COT, SETTINGS
-from pipelines.benchmarks.mate.scene import COLORS, FILE_KINDS, TEXTUAL, VISUAL, linking, linking_attributes
-from pipelines.benchmarks.records import RawSample
+from pipelines.benchmarks.mate.scene import FILE_KINDS, TEXTUAL, VISUAL, linking, linking_attributes
 from pipelines.errors import UsageError
-from pipelines.ingest.source_folder import Folder
 from pipelines.storage.local_store import open_locked
 from pipelines.storage.lock import exclusive
 from pipelines.storage.store import Store
-
-_In = TypeVar("_In")
-_Out = TypeVar("_Out")
-
-_THREADS = Path("/proc/self/task")
-_CHUNK = 8  # items sent at a time: enough that sending costs nothing beside them
-
-
-def start_method() -> str | None:
-    """Return `fork`, `spawn`, or None where processes cannot be started.
-
-    `fork` needs one thread, native ones included, since it would stop others in mid-work; `spawn` runs the calling
-    script's file once more, which must exist.
-    """
-    if _THREADS.is_dir() and len(list(_THREADS.iterdir())) == 1:
-        return "fork"
-    script = getattr(sys.modules["__main__"], "__file__", None)
-    return "spawn" if script is None or Path(script).is_file() else None
-
-
-class Processes:
-    """A context with helper processes; with one, or where none can be started, this process does the work."""
-
-    def __init__(self, workers: int) -> None:
-        method = start_method() if workers > 1 else None
-        self._pool = None if method is None else ProcessPoolExecutor(workers, mp_context=get_context(method))
-
-    def map(self, function: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
-        """Return results in the order of the items; an error of one ends the whole."""
-        if self._pool is None:
-            return map(function, items)
-        return self._pool.map(function, items, chunksize=_CHUNK)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=error is not None)
-
 
 BLANK_IMAGE = "0" * 32 + ".png"  # the white picture that every `txt2txt` row shares
 
@@ -321,53 +267,3 @@ def _summary(out: Path, plan: Plan, balance: Balance, rows: dict[str, int]) -> G
         if task in FILE_KINDS["mm"]:
             links[str(k) if k else "3dc"] += count
     return GeneratedSummary(out=out, scenes=plan.examples, rows=rows, tasks=dict(tasks), links=dict(links))
-
-
-FILE: Final = "questions.tsv"
-_OBJECTS: Final = (3, 5)
-_OPTIONS: Final = 4
-
-
-def write_sample_table(out: Path, rows: int, seed: int) -> int:
-    """Write `questions.tsv` and pictures of scenes, two questions each, into a folder; return the number of pictures.
-
-    The same seed writes the same bytes. Raises UsageError for a folder that holds something.
-    """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out {out}: give a new or an empty folder")
-    scenes = max(1, (rows + 1) // 2)
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        generate(Path(folder), _OBJECTS, scenes, seed)
-        samples = [item for item in benchmark("mate").source(Folder(folder), {}) if isinstance(item, RawSample)]
-        table = [row for sample in samples for row in _questions(sample, folder, out, seed)][:rows]
-    with (out / FILE).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table[0]), delimiter="\t", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table)
-    return len({row["image"] for row in table})
-
-
-def _questions(sample: RawSample, folder: str, out: Path, seed: int) -> Iterator[dict[str, str]]:
-    picture = next(media for media in sample.media if media.role == "picture")
-    name = f"pictures/{sample.sample_id}{Path(picture.path).suffix}"
-    (out / "pictures").mkdir(exist_ok=True)
-    shutil.copyfile(Path(folder) / picture.path, out / name)
-    objects: list[dict[str, Any]] = sample.data["scene"]["objects"]
-    colours = sorted({item["color"] for item in objects})
-    rng = Random(f"{seed}|{sample.sample_id}")  # noqa: S311 - draws that a seed repeats
-    count = [str(len(objects) + step) for step in (0, -1, 1, 2)]
-    others = rng.sample([colour for colour in COLORS if colour not in colours], _OPTIONS - 1)
-    for category, question, options in (
-        ("count", "How many objects does the picture show?", count),
-        ("colour", "Which of these colours does an object in the picture have?", [rng.choice(colours), *others]),
-    ):
-        shuffled = rng.sample(options, len(options))
-        yield {
-            "id": f"{sample.sample_id}-{category}",
-            "image": name,
-            "question": question,
-            **dict(zip(ascii_uppercase, shuffled, strict=False)),
-            "answer": ascii_uppercase[shuffled.index(options[0])],
-            "category": category,
-        }

@@ -11,9 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from jobs.generate.generate import Example, Processes, check_place, store_examples
+from jobs.generate.generate import Example, check_place, store_examples
 from jobs.generate.objects import Layout, draw_layout
 from jobs.generate.parameters import Options, Plan, stream
+from jobs.generate.processes import Processes
 from jobs.generate.questions import Balance, Pair, Pools, Search, ask, pools_of, with_shots
 from pipelines.benchmarks.mate.prompts import WORDINGS, Wording, build_prompt
 from pipelines.benchmarks.mate.rows import COT, SETTINGS, question_of, shots_of

@@ -27,7 +27,7 @@ from typing import Any
 import httpx2
 
 from models.spec import ModelSpec
-from pipelines.ingest.known import load_tables
+from pipelines.ingest.dataset import load_tables
 from pipelines.plan.run_spec import RunSpec
 from pipelines.sweep.run import run_sweep
 from tests.support.paths import ROOT

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from jobs.generate import generate
-from jobs.generate.generate import Processes, start_method
+from jobs.generate import processes
+from jobs.generate.processes import Processes, start_method
 from tests.support.paths import ROOT
 
 SCRIPT = """
 import json
-from jobs.generate.generate import Processes, start_method
+from jobs.generate.processes import Processes, start_method
 {before}
 with Processes(2) as helpers:
     print(json.dumps([start_method(), list(helpers.map(len, ["a", "bb", "ccc"] * 7))]))
@@ -21,7 +21,7 @@ with Processes(2) as helpers:
 
 
 def test_single_threaded_process_forks_and_others_spawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(generate, "_THREADS", tmp_path)
+    monkeypatch.setattr(processes, "_THREADS", tmp_path)
     (tmp_path / "1").mkdir()
     assert start_method() == "fork"
     (tmp_path / "2").mkdir()
@@ -30,7 +30,7 @@ def test_single_threaded_process_forks_and_others_spawn(monkeypatch: pytest.Monk
     assert start_method() is None
     monkeypatch.delattr(sys.modules["__main__"], "__file__")
     assert start_method() == "spawn"
-    monkeypatch.setattr(generate, "_THREADS", tmp_path / "elsewhere")
+    monkeypatch.setattr(processes, "_THREADS", tmp_path / "elsewhere")
     assert start_method() == "spawn"
 
 
