@@ -28,8 +28,13 @@ SCORERS: Final[Mapping[str, Scorer]] = {
 SCORER_NAMES: Final = (*SCORERS, JUDGE)
 
 
+def answer_part(reply: str) -> str:
+    """Return a reply without what precedes the last `</think>`, and without blanks at its ends."""
+    return reply.rpartition("</think>")[2].strip()
+
+
 def official(scorer: str, reply: str, gold: Gold) -> Scored:
     """Score a reply by name; what precedes the last `</think>` is no part of it, and an empty one scores 0."""
-    text = reply.rpartition("</think>")[2].strip()
+    text = answer_part(reply)
     scored = SCORERS[scorer](text, gold)
     return scored if text else Scored(0.0, None, dict.fromkeys(scored.values, 0.0))

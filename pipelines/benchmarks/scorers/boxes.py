@@ -13,7 +13,9 @@ _BOX = re.compile(rf"\[\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*({_NUMBER})\s*,\s*
 _PART: Final = rf"({_NUMBER}\s*%?)"
 _TAGGED = re.compile(r"<bbox>(.{0,500}?)</bbox>", re.DOTALL | re.IGNORECASE)
 _PAIR = re.compile(rf"[\[(]\s*{_PART}\s*[,\s]\s*{_PART}\s*[\])]")
-_NAMED = re.compile(rf"\bx\s*[:=]\s*{_PART}" r".{0,200}?" rf"\by\s*[:=]\s*{_PART}", re.IGNORECASE | re.DOTALL)
+_NAMED = re.compile(
+    rf"\bx['\"]?\s*[:=]\s*{_PART}" r".{0,200}?" rf"\by['\"]?\s*[:=]\s*{_PART}", re.IGNORECASE | re.DOTALL
+)
 _SAYS_BOX = re.compile(r"box|rect", re.IGNORECASE)
 _ANY = re.compile(_PART)
 

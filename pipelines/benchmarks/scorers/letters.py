@@ -75,14 +75,13 @@ def read_scale(reply: str, scale: str | tuple[str, ...]) -> tuple[float, str] | 
         return (float(word[0].lower() == "yes"), word[0].lower()) if word else None
     if isinstance(scale, str):
         top = float(scale.partition("-")[2])
-        number = re.search(r"-?\d+(?:\.\d+)?", reply)
+        number = re.search(r"-?(?:\d+(?:\.\d+)?|\.\d+)", reply)
         is_read = number is not None and 0 <= float(number[0]) <= top
         return (float(number[0]) / top, number[0]) if number and is_read else None
-    names = "|".join(map(re.escape, scale))
-    named = re.search(rf"(?<!\w)(?:{names})(?!\w)", reply) or re.search(
-        rf"(?<!\w)(?:{names})(?!\w)", reply, re.IGNORECASE
-    )
-    if named is None:
+    longest_first = sorted(scale, key=len, reverse=True)  # `GOOD ENOUGH` names no `GOOD`
+    names = re.compile(rf"(?<!\w)(?:{'|'.join(f'({re.escape(name)})' for name in longest_first)})(?!\w)")
+    named = names.search(reply) or re.compile(names.pattern, re.IGNORECASE).search(reply)
+    if named is None or named.lastindex is None:
         return None
-    name = next(each for each in scale if each.lower() == named[0].lower())
+    name = longest_first[named.lastindex - 1]
     return float(name == scale[0]), name

@@ -32,7 +32,7 @@ def relaxed(reply: str, gold: Gold) -> Scored:
     return Scored(float(any(is_right(reference.strip()) for reference in gold.references)), answer or None)
 
 
-_NUMBER = re.compile(r"(?<!\w)-?\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:,\d{3})*(?:\.\d+)?")
+_NUMBER = re.compile(r"(?<![^\W_])-?\d+(?:,\d{3})*(?:\.\d+)?|\d+(?:,\d{3})*(?:\.\d+)?")
 _WORDS: Final = (
     *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
     *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty"),
@@ -73,8 +73,10 @@ def last_number(reply: str, gold: Gold) -> Scored:
 
 _BRACES = re.compile(r"\\boxed\s*\{|[{}]")
 _LEAD = re.compile(r"the (?:correct |final )?answer is|the answer should be|answer:", re.IGNORECASE)
-_DROPPED = re.compile(r"\\left(?![a-z])|\\right(?![a-z])|\\,|\^\{?\\circ\}?|°|[$*\s]", re.IGNORECASE)
-_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+_DROPPED = re.compile(
+    r"\\left(?![a-z])|\\right(?![a-z])|\\,|\^\s*+(?:\\circ|\{\s*+\\circ\s*+\})|°|[$*\s]", re.IGNORECASE
+)
+_TEXT = re.compile(r"\\text\s*+\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
 _TOKEN = re.compile(r"\d+(?:\.\d*)?|\.\d+|\\[a-z]+|.")
 _EQUAL_DECIMALS: Final = 2
 _MAX_FORMULA: Final = 200  # characters of one that may be a number
@@ -95,7 +97,7 @@ def _boxed(reply: str) -> str | None:
 def _formula(text: str) -> str:
     """Return a formula for comparison."""
     text = re.split(r"=|\\approx", text)[-1]
-    text = _DROPPED.sub("", _TEXT.sub(r"\1", text))
+    text = _DROPPED.sub("", _TEXT.sub(r"\1", _TEXT.sub(r"\1", text)))  # also one in another
     return text.removesuffix(".").replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").lower()
 
 

@@ -70,9 +70,9 @@ _CONTRACTED: Final = """
     it'd it'll ma'am mightn't might've mustn't must've needn't not've o'clock oughtn't shan't should've shouldn't
     somebody'll somebody's someone'd someone'll someone's something'd something'll that's there'd there're there's
     they'd they'll they're they've 'twas wasn't weren't what'll what're what's what've when's where'd where's where've
-    who'd who'll who's who've why'll why're why's won't would've wouldn't y'all you'd you'll you're you've
+    who'd who'll who's who've why'll why're why's won't would've wouldn't y'all you'd you'll you're you've we've
     couldn't've hadn't've he'd've it'd've mightn't've 'ow's'at she'd've shouldn't've somebody'd've someone'd've
-    something'd've there'd've they'd've we'd've wouldn't've y'all'll y'all'd've you'd've
+    something'd've there'd've they'd've we'd've who'd've wouldn't've y'all'll y'all'd've you'd've
 """
 _CONTRACTIONS: Final = {
     word[:place] + word[place + 1 :]: word

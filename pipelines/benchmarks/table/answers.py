@@ -19,7 +19,7 @@ from pipelines.benchmarks.readers.short_answers import (
     vqa_accuracy,
 )
 from pipelines.benchmarks.records import Reading, Row
-from pipelines.benchmarks.scorers import JUDGE, official
+from pipelines.benchmarks.scorers import JUDGE, answer_part, official
 from pipelines.benchmarks.scorers.letters import read_scale
 from pipelines.benchmarks.scorers.records import Gold
 from pipelines.benchmarks.table.kinds import OFFICIAL, gold_letter, rotated, row_kind, turn_sample
@@ -76,7 +76,7 @@ def _judged(definition: TableDefinition, row: Row) -> dict[str, float]:
 
 
 def _extracted(definition: TableDefinition, reply: str) -> str:
-    found = re.findall(r"\{([^{}]*)\}", reply) if definition.extract else []
+    found = re.findall(r"\{([^{}]*)\}", answer_part(reply)) if definition.extract else []
     return found[-1] if found else reply
 
 

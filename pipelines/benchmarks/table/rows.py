@@ -137,7 +137,7 @@ class RowReader:
             return _choice(cells[0], options_of(row, self.definition.columns["options"]), self.definition.first_index)
         if kind in ("box", "point"):
             return {**_box(cells[0], self.given.box), **self._size(row)}
-        is_whole = self.definition.scorers.get(kind) == "last-number"  # of which a list is one answer
+        is_whole = _is_one_answer(cells[0], self.definition.scorers.get(kind, ""))
         return _ANSWERS[kind](cells[:1] if is_whole else answers_of(cells[0]), self.definition)
 
     def _turns(self, row: Mapping[str, Any], kind: Kind) -> dict[str, Any]:
@@ -270,6 +270,14 @@ def answers_of(cell: Any) -> list[Any]:
         cell = [item["answer"] if isinstance(item, dict) and "answer" in item else item for item in cell]
         return [item for item in cell if not is_empty(item)]
     return [cell]
+
+
+def _is_one_answer(cell: Any, scorer: str) -> bool:
+    """Return whether a scorer takes a cell as it stands: with numbers and formulas `[0.5, 0.7]` is one answer."""
+    if scorer == "last-number":
+        return True
+    items = answers_of(cell) if scorer in ("relaxed", "latex") and isinstance(cell, str) else []
+    return bool(items) and not any(isinstance(item, str | dict) for item in items)
 
 
 def _choice(cell: Any, options: Sequence[str], first_index: int | None) -> dict[str, Any]:

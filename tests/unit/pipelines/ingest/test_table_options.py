@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipelines.benchmarks.records import RawSample, Rejection, SourceWarning
-from pipelines.benchmarks.table.columns_file import ColumnsFile
+from pipelines.benchmarks.table.columns_file import ColumnsFile, read_columns_file
 from pipelines.benchmarks.table.files import find_files
 from pipelines.benchmarks.table.survey import survey
 from pipelines.errors import PipelineError, SourceError
@@ -182,6 +182,17 @@ def test_python_lists_are_references_and_broken_ones_are_rejected(tmp_path: Path
     rows = [{"question": "x", "options": text, "answer": "A"} for text in ("['cat', 'dog']", "cat;dog", "['cat', dog]")]
     result = ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)))
     assert (result.manifest.samples, result.manifest.rejected) == (1, 2)
+
+
+@pytest.mark.parametrize("scorer", ["relaxed", "latex"])
+def test_a_list_of_numbers_is_one_answer_of_numbers_and_formulas(tmp_path: Path, scorer: str) -> None:
+    answers = ["[0.57, 0.63]", "[0,1]", "['a', 'b']", "[Brazil, China]", "5", [1, 2]]
+    rows = [{"question": "x", "answer": answer} for answer in answers]
+    path = tmp_path / "c.yaml"
+    path.write_text(f"kind: text\nscorer: {scorer}\n", "utf-8")
+    ingest(tmp_path, "q.jsonl", "\n".join(map(json.dumps, rows)), columns=read_columns_file(path))
+    found = [sample.data["answers"] for sample in samples(tmp_path)]
+    assert found == [["[0.57, 0.63]"], ["[0,1]"], ["a", "b"], ["[Brazil, China]"], ["5"], ["1", "2"]]
 
 
 def test_equal_options_are_an_error_unless_their_rows_are_to_be_rejected(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_overlap_has_further_thresholds() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["\\boxed{", "the answer is A ", "x: 1 ", "<bbox>1 ", "[1, ", "1,000,", "(3", "A. ", "- a's"]
+    "piece",
+    ["\\boxed{", "the answer is A ", "x: 1 ", "<bbox>1 ", "[1, ", "1,000,", "(3", "A. ", "- a's", "\\text{a ", "^ {"],
 )
 def test_time_is_linear_in_the_reply(piece: str) -> None:
     gold = Gold(references=["cat", "1.5"], letters="ABCD", letter="A", box=(0, 0, 1, 1))

@@ -39,3 +39,29 @@ def test_a_reply_that_is_the_text_of_an_option_chooses_it(
     reading = read_answer(TableDefinition(name="t", kind="choice"), row)
     assert reading.answer == letter
     assert reading.values["correct"] == float(letter == "A")
+
+
+@pytest.mark.parametrize(
+    ("raw", "score"),
+    [
+        ("<think>{3} or {4}</think> {4}", 1.0),
+        ("<think>{4}</think> It is 3", 0.0),
+        ("<think>{3}</think> 4", 1.0),
+        ("{3}, no: {4}", 1.0),
+        ("<think>{4}</think>", 0.0),
+    ],
+)
+def test_braces_in_thoughts_hold_no_answer(raw: str, score: float) -> None:
+    row = Row(
+        request_id="r",
+        sample=Sample(sample_id="a", data={"answers": ["4"]}),
+        model="m",
+        task="text",
+        setting="default",
+        variant="",
+        status="ok",
+        output=raw.rpartition("</think>")[2].strip(),
+        raw=raw,
+    )
+    definition = TableDefinition(name="t", kind="text", scorers={"text": "exact-lower"}, extract="braces")
+    assert read_answer(definition, row).values["official_score"] == score
