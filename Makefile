@@ -154,6 +154,7 @@ test-prometheus: $(STAMP)
 # One group of questions on both engines, interleaved; about an hour on two idle cores, less with ARGS="--tokens 1".
 bench-vllm: $(VLLM_STAMP)
 	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m tests.bench.vllm_group $(ARGS)
+	@test ! -e $(VLLM_STAMP) || $(VLLM_VENV)/bin/python -m tests.bench.vllm_stream
 
 # The image and docker-compose.yml in podman, as root; needs 15 GB of disk, the ports of the compose file and, on two idle
 # cores, about half an hour. Skipped with its reason where podman is missing. KEEP=1 keeps the images in CONTAINERS for

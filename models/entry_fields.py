@@ -182,7 +182,8 @@ class LocalSettings(StrictModel):
     offload: bool = False  # layers that do not fit are kept in CPU memory or on disk: equal answers, slowly
     share_prefix: bool = True  # compute the prefix that calls share once; answers are the same without
     prepare_ahead: bool = True  # on GPUs, preprocess the next pictures and clips while the model answers
-    pictures_per_prefill: int = Field(default=1, ge=1, le=64)  # with more, answers may differ in their last bits
+    pictures_per_prefill: int | None = Field(default=None, ge=1, le=64)
+    """Pictures prefilled in one pass; None is 16 on GPUs and 1 on CPUs. With more than 1, last bits may differ."""
     cuda_graphs: bool = True  # on GPUs, record decoding steps and repeat them; without, last bits may differ
     batch_size: PositiveInt | None = None  # calls computed at once; None lets the engine choose
     adapter: Annotated[str | None, Identity("weights", always=True)] = None  # LoRA: a folder or hub id

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from pydantic import SecretStr
@@ -19,6 +20,7 @@ _CONNECTION_VARIABLES = re.compile(
     r"(?i:(http|https|all|no)_proxy)|SSL_CERT_(FILE|DIR)|(REQUESTS|CURL|AWS)_CA_BUNDLE|HF_HUB_(ETAG|DOWNLOAD)_TIMEOUT"
     r"|AWS_WEB_IDENTITY_TOKEN_FILE"
 )
+_STARTED_WITH = Path("/proc/self/environ")  # the variables of this process as it started, on Linux
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 Secret: TypeAlias = SecretStr  # a value that prints as stars; `get_secret_value()` returns it
@@ -124,6 +126,21 @@ def encrypted_env() -> str | None:
 def set_variables(values: Mapping[str, str]) -> None:
     """Set variables of this process and its children: botocore and others read keys only there."""
     os.environ.update(values)
+
+
+def let_waiting_threads_sleep() -> None:
+    """Let OpenMP's waiting threads sleep, unless the user chose: on busy cores spinning costs ten times the work."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def user_threads() -> int | None:
+    """Return the user's OMP_NUM_THREADS, or None: Ray sets this variable in its workers, but after they started."""
+    try:
+        variables = _STARTED_WITH.read_bytes().split(b"\0")
+    except OSError:  # not on Linux
+        return None
+    given = dict(variable.partition(b"=")[::2] for variable in variables).get(b"OMP_NUM_THREADS", b"")
+    return int(given) if given.isdigit() and int(given) else None
 
 
 def decoder_environment() -> dict[str, str]:

@@ -6,9 +6,10 @@ embedded as one picture, because Inspect's viewer plays no files; the clip itsel
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,12 +28,13 @@ from pipelines.samples.rows import ExportedRun, ExportRow, RowReader, tasks_of, 
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalMetric, EvalSample, EvalScore, HeadlineMetric
-    from inspect_ai.model import ChatMessage, ChatMessageAssistant, Content, ModelOutput
+    from inspect_ai.model import ChatMessage, ChatMessageAssistant, Content, ModelOutput, ModelUsage
     from inspect_ai.scorer import Score
 
 _NOT_INSTALLED: Final = "Inspect's logs need the package inspect-ai, which is not installed: pip install "
 _STOP_REASONS: Final = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
 _SHARED_PICTURES: Final = 256  # whose data URIs requests about them share in memory
+_BUFFERED_SAMPLES: Final = 200  # that Inspect's recorder holds; it searches all of them at each new one
 
 
 def export_inspect(
@@ -40,7 +42,7 @@ def export_inspect(
 ) -> list[Path]:
     """Write the logs and return their paths; without media a text names each. UsageError where Inspect is missing."""
     try:
-        from inspect_ai.log import write_eval_log
+        import inspect_ai.log  # noqa: F401
     except ImportError as error:
         raise UsageError(f"{_NOT_INSTALLED}'vlmsweep[inspect]'") from error
     paths = []
@@ -52,10 +54,26 @@ def export_inspect(
                 continue
             for row in rows if with_media else ():
                 copy_media(row, "video", media, reader.dataset(entry), folder)
-            log = _log(run, entry, task, [_sample(row, pictures) for row in rows])
+            log = _log(run, entry, task, rows)
             paths.append(folder / _file_name(log))
-            write_eval_log(log, str(paths[-1]))
+            asyncio.run(_write(log, (_sample(row, pictures) for row in rows), paths[-1]))
     return paths
+
+
+async def _write(log: EvalLog, samples: Iterable[EvalSample], path: Path) -> None:
+    """Write a log in parts. `write_eval_log` holds all samples, and takes time quadratic in their number."""
+    from inspect_ai.log import condense_sample
+    from inspect_ai.log._recorders.eval import EvalRecorder
+
+    recorder = EvalRecorder(str(path.parent))
+    await recorder.log_init(log.eval, str(path), clean=True)
+    await recorder.log_start(log.eval, log.plan)
+    (file,) = recorder.data.values()
+    for number, sample in enumerate(samples, 1):
+        await recorder.log_sample(log.eval, condense_sample(sample))
+        if number % _BUFFERED_SAMPLES == 0:
+            await file.write_buffered_samples()
+    await recorder.log_finish(log.eval, log.status, log.stats, log.results, None, header_only=True)
 
 
 def _file_name(log: EvalLog) -> str:
@@ -65,7 +83,8 @@ def _file_name(log: EvalLog) -> str:
     return f"{created}_{task}_{model}_{log.eval.task_id}.eval"
 
 
-def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSample]) -> EvalLog:
+def _log(run: ExportedRun, entry: ManifestEntry, task: str, rows: Sequence[ExportRow]) -> EvalLog:
+    """Return a log without its samples."""
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalPlan, EvalResults, EvalSpec, EvalStats
     from inspect_ai.model import GenerateConfig
 
@@ -80,9 +99,7 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
         created=run.run.created,
         task=f"{entry.benchmark}-{task}",
         task_version=target.prompts.benchmark.version,
-        dataset=EvalDataset(
-            name=entry.benchmark, samples=len(samples), sample_ids=[str(sample.id) for sample in samples]
-        ),
+        dataset=EvalDataset(name=entry.benchmark, samples=len(rows), sample_ids=[row.item_id for row in rows]),
         task_args={
             "settings": list(
                 dict.fromkeys(group.setting for group in target.prompts.task_settings if group.task == task)
@@ -99,15 +116,15 @@ def _log(run: ExportedRun, entry: ManifestEntry, task: str, samples: list[EvalSa
         metadata={"dataset_fingerprint": target.prompts.dataset_fingerprint, "seed": target.prompts.seed},
     )
     results = EvalResults(
-        total_samples=len(samples),
-        completed_samples=sum(sample.error is None for sample in samples),
+        total_samples=len(rows),
+        completed_samples=sum(row.prediction["status"] != "error" for row in rows),
         scores=scores,
         headline=headline,
         metadata={"metrics": [metric_row(row) for row in metrics]},
     )
-    usage = [usage for sample in samples for usage in sample.model_usage.values()]
+    usage = [_usage(row.prediction) for row in rows if row.prediction["status"] == "ok"]
     stats = EvalStats(model_usage={entry.model: sum(usage[1:], usage[0])} if usage else {})
-    return EvalLog(status="success", eval=spec, plan=EvalPlan(), results=results, stats=stats, samples=samples)
+    return EvalLog(status="success", eval=spec, plan=EvalPlan(), results=results, stats=stats)
 
 
 def _headline(scores: Sequence[EvalScore], scorer: str) -> HeadlineMetric | None:
@@ -230,17 +247,26 @@ def _answer(prediction: Mapping[str, Any]) -> ChatMessageAssistant:
 
 
 def _output(prediction: Mapping[str, Any], answer: ChatMessageAssistant | None) -> ModelOutput:
-    from inspect_ai.model import ChatCompletionChoice, ModelOutput, ModelUsage
+    from inspect_ai.model import ChatCompletionChoice, ModelOutput
 
     if answer is None:
         return ModelOutput(model=prediction["model"], error=prediction["error"] or None)
     stop: Any = _STOP_REASONS.get(prediction["finish_reason"] or "", "unknown")
+    return ModelOutput(
+        model=prediction["model"],
+        choices=[ChatCompletionChoice(message=answer, stop_reason=stop)],
+        usage=_usage(prediction),
+        time=prediction["latency_s"],
+    )
+
+
+def _usage(prediction: Mapping[str, Any]) -> ModelUsage:
+    from inspect_ai.model import ModelUsage
+
     read, written, cached = (prediction.get(name) or 0 for name in ("input_tokens", "output_tokens", "cached_tokens"))
-    usage = ModelUsage(  # Inspect counts cached tokens beside the others
+    return ModelUsage(  # Inspect counts cached tokens separately
         input_tokens=read - cached, output_tokens=written, total_tokens=read + written, input_tokens_cache_read=cached
     )
-    choice = ChatCompletionChoice(message=answer, stop_reason=stop)
-    return ModelOutput(model=prediction["model"], choices=[choice], usage=usage, time=prediction["latency_s"])
 
 
 class _Pictures:

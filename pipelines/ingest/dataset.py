@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -27,7 +28,7 @@ from pipelines.errors import DatasetError
 from pipelines.json_records import MalformedError, dump_checked, load_checked, read_record
 from pipelines.media.decoder import DECODERS
 from pipelines.schemas import schema_of
-from pipelines.storage.parts import read_parquet
+from pipelines.storage.parts import open_parquet
 from pipelines.storage.store import Store
 
 SCHEMA_VERSION = 1
@@ -113,6 +114,10 @@ class Dataset:
 
     def read_shard(self, path: str) -> list[Sample]:
         """Return the samples of one shard, in order; raise DatasetError if it does not match the manifest."""
+        return [_from_row(row) for row in self.open_shard(path).read(use_threads=False).to_pylist()]
+
+    def open_shard(self, path: str) -> pq.ParquetFile:
+        """Return one shard as a file in memory; raise DatasetError if it does not match the manifest."""
         info = next(shard for shard in self.manifest.shards if shard.path == path)
         try:
             content = self.store.get_cached(path, info.sha256)
@@ -121,7 +126,7 @@ class Dataset:
         if hashlib.sha256(content).hexdigest() != info.sha256:
             self.store.forget(path)
             raise DatasetError(f"{self.store.uri}/{path}: damaged (its hash differs from the manifest's); ingest again")
-        return [_from_row(row) for row in read_parquet(content).to_pylist()]
+        return open_parquet(content)
 
     def samples(self) -> Iterator[Sample]:
         """Yield all samples in canonical order."""
@@ -136,6 +141,45 @@ class Dataset:
         """Raise DatasetError where the data are not those of a fingerprint, with which a run was made."""
         if self.manifest.dataset_fingerprint != fingerprint:
             raise DatasetError(f"{self.store.uri}: changed since the run read it; run its models again")
+
+
+class SampleReader:
+    """Reads samples by id. It holds 12 bytes per sample of the dataset: the hash of its id, and its row group."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        """Read the ids of all samples; raise DatasetError if a shard does not match the manifest."""
+        self._dataset = dataset
+        self._groups: list[tuple[str, int]] = []  # shard, row group in it
+        hashes, groups = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for shard in dataset.manifest.shards:
+            file = dataset.open_shard(shard.path)
+            for number in range(file.num_row_groups):
+                ids = file.read_row_group(number, ["sample_id"], use_threads=False)["sample_id"].to_pylist()
+                hashes.append(_hashes(ids))
+                groups.append(np.full(len(ids), len(self._groups), np.int32))
+                self._groups.append((shard.path, number))
+        unsorted = np.concatenate(hashes)
+        order = np.argsort(unsorted)
+        self._hashes, self._group_of = unsorted[order], np.concatenate(groups)[order]
+
+    def read(self, sample_ids: Collection[str]) -> dict[str, Sample]:
+        """Return those of the samples that the dataset has."""
+        hashes = _hashes(sample_ids)
+        bounds = zip(*(np.searchsorted(self._hashes, hashes, side) for side in ("left", "right")), strict=True)
+        numbers_by_shard: dict[str, list[int]] = {}
+        for group in sorted({int(group) for start, end in bounds for group in self._group_of[start:end]}):
+            path, number = self._groups[group]
+            numbers_by_shard.setdefault(path, []).append(number)
+        samples: dict[str, Sample] = {}
+        for path, numbers in numbers_by_shard.items():
+            table = self._dataset.open_shard(path).read_row_groups(numbers, use_threads=False)
+            rows = [row for row, name in enumerate(table["sample_id"].to_pylist()) if name in sample_ids]
+            samples |= {row["sample_id"]: _from_row(row) for row in table.take(rows).to_pylist()}
+        return samples
+
+
+def _hashes(sample_ids: Collection[str]) -> np.ndarray:
+    return np.fromiter(map(hash, sample_ids), np.int64, len(sample_ids))
 
 
 class Datasets:

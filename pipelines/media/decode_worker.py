@@ -4,13 +4,18 @@ A request is one JSON line on standard input, a reply one JSON line followed by 
 starts in a quarter of a second.
 """
 
+import contextlib
+import ctypes
 import io
 import json
 import resource
+import signal
 import struct
 import sys
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +30,7 @@ MAX_MEMORY_BYTES = 8 << 30  # address space: a decompression bomb that passes th
 _MATRIX = struct.Struct("<9i")
 DECORD_BATCH = 8  # frames of full size held at once; one by one is slower, for decord decodes in a thread of its own
 _PYAV_OPTIONS = {"protocol_whitelist": "file"}
+LONG_CLIP = 1000  # frames, from which on `_by_seeking` is faster than decord
 MIN_FRAME_SHARE = 0.95  # of a container's stated frames must be decodable; encoders miscount by a few
 _ORIENTATION = 0x0112  # the tag of EXIF
 _EIGHT_BITS = 8  # byte 24 of a PNG is its bit depth
@@ -132,6 +138,50 @@ def _decode_with_pyav(
     return frames, seconds, fps, total
 
 
+def _by_seeking(
+    path: str, container: str, pick: Pick, shrink: Shrink
+) -> tuple[list[np.ndarray], list[float], float, int]:
+    """Decode a long clip from the key frames before the wanted frames. Return what `_with_pyav` does, or ValueError.
+
+    Damage between those frames stays unseen: only for clips that were decoded wholly before.
+    """
+    import av
+
+    if container != "mov":  # others do not state the number of frames, or when each is shown
+        raise ValueError("its frames cannot be counted without decoding")
+    frames: list[np.ndarray] = []
+    seconds: list[float] = []
+    with av.open(path, format=container, options=_PYAV_OPTIONS) as opened:
+        stream = _video_stream(opened)
+        packets, times, keys = 0, set[int](), list[int]()
+        for packet in opened.demux(stream):
+            if packet.size:
+                packets += 1
+                if packet.pts is not None and not packet.is_discard and not packet.is_corrupt:
+                    times.add(packet.pts)
+                    keys += [packet.pts] if packet.is_keyframe else []
+        ordered, keys = sorted(times), sorted(keys)
+        # Each packet is a frame with its own time, and none is missing.
+        if not len(ordered) == packets == stream.frames or keys[:1] != ordered[:1]:
+            raise ValueError("its frames cannot be counted without decoding")
+        if packets < LONG_CLIP:
+            raise ValueError(f"fewer than {LONG_CLIP} frames")
+        wanted = [ordered[index] for index in sorted(set(pick(packets)))]
+        for key, group in groupby(wanted, lambda time: keys[bisect(keys, time) - 1]):
+            missing = set(group)
+            opened.seek(key, stream=stream)
+            for frame in opened.decode(stream):
+                if frame.pts in missing and not frame.is_corrupt:
+                    missing.remove(frame.pts)
+                    frames.append(shrink(np.ascontiguousarray(_displayed(frame))))
+                    seconds.append(float(frame.time or 0.0))
+                if not missing or frame.pts is None or frame.pts > max(missing):
+                    break
+            if missing:
+                raise ValueError("a frame cannot be decoded from the key frame before it")
+        return frames, seconds, float(stream.average_rate or 0), packets
+
+
 def _displayed(frame: Any) -> np.ndarray:
     """Return a frame's pixels as players show them: turned by quarters, and mirrored, as its display matrix says.
 
@@ -160,7 +210,7 @@ def _video_stream(opened: Any) -> Any:
 
 
 def _video(request: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray]:
-    decoder = {"decord": _with_decord, "pyav": _with_pyav}[request["decoder"]]
+    decoder = {"seek": _by_seeking, "decord": _with_decord, "pyav": _with_pyav}[request["decoder"]]
     change = _changes(request)
     shrink = _shrinker(request["max_pixels"], change)
     pick = partial(_pick, count=max(request["frames"], 1), change=change)
@@ -240,9 +290,16 @@ def serve(lines: IO[bytes], out: IO[bytes]) -> None:
         out.flush()
 
 
+def _die_with_parent() -> None:
+    """Have Linux kill this process when its parent dies, so that a killed worker leaves no decoder."""
+    with contextlib.suppress(OSError, AttributeError):  # elsewhere the closed pipe ends it
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     """Serve on standard streams; decoders print to standard error."""
     del arguments
+    _die_with_parent()
     limits = [limit for limit in resource.getrlimit(resource.RLIMIT_AS) if limit != resource.RLIM_INFINITY]
     most = min([MAX_MEMORY_BYTES, *limits])  # `ulimit -v` may be lower
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -1,14 +1,12 @@
 """Decoding with time limits, in a child process that is replaced when it crashes or hangs."""
 
 import contextlib
-import ctypes
 import functools
 import hashlib
 import json
 import os
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
@@ -114,8 +112,15 @@ class Decoder:
     def decode_file(
         self, path: Path, media: Media, max_pixels: int | None = None, decoders: Sequence[str] = DECODERS
     ) -> Frames:
-        """Decode a local file; a video by the first decoder that does not fail, crash or hang."""
-        frames = self._frames_by(path, media, max_pixels, decoders if media.kind == "video" else ["pillow"])
+        """Decode a local file; a video by the first decoder that does not fail, crash or hang.
+
+        PyAV seeks in a long clip if decord is trusted with it, which seeks too; other clips need a whole pass.
+        """
+        if media.kind != "video":
+            decoders = ["pillow"]
+        elif "decord" in decoders:
+            decoders = ["seek", *decoders]
+        frames = self._frames_by(path, media, max_pixels, decoders)
         if isinstance(frames, str):
             raise DecodeError(frames)
         return frames
@@ -139,7 +144,8 @@ class Decoder:
             if pixels is not None:
                 # A picture's own bytes, if it was not changed and any endpoint reads it alike.
                 return frames_from_header(header, pixels, path.read_bytes() if header.get("is_original") else None)
-            reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
+            if decoder != "seek":  # says only that another must decode the clip
+                reasons.append(f"{decoder}: {_normalize_error(header['error'])}")
         return "; ".join(reasons)
 
     def close(self) -> None:
@@ -212,12 +218,6 @@ def _normalize_error(error: str) -> str:
     return re.sub(r"\[\d\d:\d\d:\d\d\] \S+?:\d+: ?", "", error)
 
 
-def _die_with_parent() -> None:
-    """Have Linux kill this child when its parent dies, so that a killed worker leaves no decoder."""
-    with contextlib.suppress(OSError, AttributeError):  # elsewhere the closed pipe ends it
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
 def _container(path: Path) -> str:
     try:
         return detect_container(path)
@@ -238,7 +238,7 @@ def _start_child() -> subprocess.Popen[bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=decoder_environment(),  # no credentials where hostile files are decoded
-        preexec_fn=_die_with_parent,  # noqa: PLW1509  one libc call, no locks taken
+        # No `preexec_fn`: Python that runs in the fork may wait for a lock that a thread of this process holds.
     )
 
 

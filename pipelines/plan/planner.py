@@ -44,7 +44,8 @@ def load_completed(out: Store, benchmark: str, model: str, kind: str = "predicti
                 log.warning("%s; its rows count as pending", table)
                 repair.damaged[path] = table
                 continue
-            has_failed = pc.equal(table["status"], "error")
+            # A pattern, because `pc.equal` makes a scalar of a text, for which pyarrow imports pandas.
+            has_failed = pc.match_substring_regex(table["status"], "^error$")
             for request_id in table["request_id"].filter(has_failed).to_pylist():
                 if failed.setdefault(request_id, path) != path:
                     repair.repeated.add(request_id)

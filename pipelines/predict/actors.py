@@ -56,6 +56,7 @@ of all units of a batch together, and two at each of four media."""
 ENGINE_DIED = 13  # exit code of a replica whose engine died
 
 SAVE_LOOK_S = 5.0  # between looks whether answers of endpoints wait to be committed
+ROOM_LOOK_S = 0.1  # between looks whether so many rows are answered that there is room for another unit
 FEED_S = 0.1  # between looks whether another job has begun
 LOAD_PAUSES_S = (10.0, 20.0, 40.0, 60.0)  # before a replica that could not load tries again; the last one is repeated
 
@@ -215,7 +216,8 @@ class EngineActor:
                 continue
             is_alone = self._state.was_begun(loaded.unit.part)
             with self._turn:  # in the order of their batches
-                self._open_units.wait(partial(self._open_units.has_room, is_alone=is_alone))
+                while not self._open_units.wait(partial(self._open_units.has_room, is_alone=is_alone), ROOM_LOOK_S):
+                    pass
                 with worker_log_context(self._log_fields, part=loaded.unit.part):
                     future = self._open_units.start(loaded, lambda answered, _: answered, is_alone=is_alone)
             answers.append((loaded, future))

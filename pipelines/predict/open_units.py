@@ -47,6 +47,7 @@ class OpenUnits:
         """`on_saved` is called when answers of unfinished units are committed."""
         self._pipeline, self._on_saved = pipeline, on_saved
         self._open: dict[Future[Any], _OpenUnit] = {}
+        self._failed: list[_OpenUnit] = []  # whose answering ended by an exception
         self._changed = threading.Condition()
         self._is_alone = False
 
@@ -65,8 +66,8 @@ class OpenUnits:
         future.add_done_callback(self._remove)
         return future
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait until a condition holds, which is looked at when a unit has ended; return whether it does."""
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
+        """Wait until a condition holds, which is looked at when a unit ends and at the end; return whether it does."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)
 
@@ -84,7 +85,7 @@ class OpenUnits:
 
     def save(self, *, after_s: float | None = None) -> None:
         """Commit the answers of unfinished units whose last commit is so long ago, if there are new ones."""
-        for unit in [*self._open.values()]:
+        for unit in [*self._open.values(), *self._failed]:
             if monotonic() - unit.saved_at < (SAVE_AFTER_S if after_s is None else after_s):
                 continue
             with unit.lock:
@@ -99,17 +100,19 @@ class OpenUnits:
 
     def give_up(self) -> None:
         """End the engine's calls, and commit what is answered: each answer of an endpoint was paid for."""
-        left = dict(self._open)
         self._pipeline.close_engine()
         self.wait(lambda: not self._open, END_S)
-        self._open = {future: unit for future, unit in left.items() if not unit.is_ended}
         try:
             self.save(after_s=0.0)
         except (RunCancelledError, PipelineError):  # the run ends by what happened first
             log.exception("what was answered of a unit last is not stored")
 
     def _answer(self, unit: _OpenUnit, finish: Callable[[AnsweredUnit, int], T]) -> T:
-        answered = self._pipeline.answer(unit.loaded, unit.rows)
+        try:
+            answered = self._pipeline.answer(unit.loaded, unit.rows)
+        except BaseException:
+            self._failed.append(unit)
+            raise
         with unit.lock:  # no commit of fewer rows is under way now, and none comes later
             unit.is_ended = True
             return finish(answered, unit.saved)

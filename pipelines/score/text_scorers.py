@@ -15,7 +15,7 @@ from pipelines.benchmarks.human import OutputKey
 from pipelines.benchmarks.prompt_templates import PromptTexts
 from pipelines.benchmarks.records import Row, Sample, split_variant
 from pipelines.benchmarks.replies.cleaning import clean_reply
-from pipelines.ingest.dataset import Dataset
+from pipelines.ingest.dataset import Dataset, SampleReader
 from pipelines.ingest.human_files import load_human_files
 from pipelines.plan.prompt_plan import PromptPlan
 from pipelines.plan.run_spec import ScorerSpec
@@ -50,14 +50,21 @@ class ScoringContext:
         """All samples by id."""
         return {sample.sample_id: sample for sample in self.dataset.samples()}
 
+    @cached_property
+    def sample_reader(self) -> SampleReader:
+        """Reads the samples of a part: all of them may be larger than memory."""
+        return SampleReader(self.dataset)
+
 
 def rows_of(part: pa.Table, context: ScoringContext) -> Iterator[Row]:
     """Yield the rows of a prediction part that are about the dataset as it is now."""
     fingerprint = context.dataset.manifest.dataset_fingerprint
-    return (row_of(raw, context) for raw in part.to_pylist() if raw["dataset_fingerprint"] == fingerprint)
+    predictions = [raw for raw in part.to_pylist() if raw["dataset_fingerprint"] == fingerprint]
+    samples = context.sample_reader.read({raw["sample_id"] for raw in predictions})
+    return (row_of(raw, samples[raw["sample_id"]], context) for raw in predictions)
 
 
-def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
+def row_of(raw: Mapping[str, Any], sample: Sample, context: ScoringContext) -> Row:
     """Return one stored prediction with its sample."""
     key = (raw["model"], raw["task"], raw["setting"], raw["sample_id"], raw["variant"])
     variant, repeat = split_variant(raw["variant"])
@@ -65,7 +72,7 @@ def row_of(raw: Mapping[str, Any], context: ScoringContext) -> Row:
         request_id=raw["request_id"],
         sample=asked_sample(
             context.prompts.benchmark,
-            context.samples[raw["sample_id"]],
+            sample,
             raw["prompt_version"] or "",
             context.prompts.seed,
         ),

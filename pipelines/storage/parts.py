@@ -119,8 +119,12 @@ def read_parquet(content: bytes, columns: list[str] | None = None) -> pa.Table:
 
     A Python file would be read by a thread of Arrow in any case.
     """
-    file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-    return file.read(columns=columns, use_threads=False)
+    return open_parquet(content).read(columns=columns, use_threads=False)
+
+
+def open_parquet(content: bytes) -> pq.ParquetFile:
+    """Open a Parquet file in memory; its pages are checked as they are read."""
+    return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
 
 
 def num_rows(content: bytes) -> int:
@@ -176,7 +180,7 @@ def open_named_part(store: Store, path: str) -> pq.ParquetFile:
 
 def _open(store: Store, path: str, content: bytes) -> pq.ParquetFile:
     with _checked(store, path, content):
-        return pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        return open_parquet(content)
 
 
 def read_part(store: Store, part: str | FileInfo, columns: list[str] | None = None) -> pa.Table:

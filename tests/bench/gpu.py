@@ -61,7 +61,10 @@ LONG = 128
 LONG_WAYS: dict[str, dict[str, Any]] = {"long": {}, "long, no graphs": {"cuda_graphs": False}}
 """Answers of so many tokens."""
 PICTURES = 16
-PICTURE_WAYS: dict[str, dict[str, Any]] = {"pictures": {}, "pictures, one pass": {"pictures_per_prefill": PICTURES}}
+PICTURE_WAYS: dict[str, dict[str, Any]] = {
+    "pictures": {"pictures_per_prefill": 1},
+    "pictures, one pass": {"pictures_per_prefill": PICTURES},
+}
 CLIPS = 4
 SWITCHES: dict[str, dict[str, bool]] = {
     "clips": {},

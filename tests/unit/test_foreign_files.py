@@ -18,6 +18,7 @@ OURS = {
     "models/engines/transformers/fetch.py": "a download in a folder of this user alone",
     "models/engines/weight_store.py": "weights in a folder of this user alone",
     "models/engines/weights.py": "the kernel's",
+    "models/environment.py": "the kernel's",
     "jobs/finetune/trainer.py": "written into a scratch folder just before",
     "models/scratch.py": "owners in scratch folders, and the kernel's",
     "pipelines/benchmarks/metrics_kernel/labels.py": "a file of the package",

@@ -5,10 +5,15 @@ from __future__ import annotations
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import pipelines
+from pipelines.ingest.dataset import Dataset
+from pipelines.plan.plan_store import PlanStore
+from pipelines.storage.store import Store
+from tests.support.viewer_output import make_target, write_output
 
 MODEL_LIBRARIES = {"torch", "transformers", "ray", "openai", "vllm"}
 HEAVY = MODEL_LIBRARIES | {"numpy", "pandas", "PIL"}
@@ -52,6 +57,16 @@ def test_reading_the_catalog_loads_nothing_heavy() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     assert run.stdout.split() == []
+
+
+def test_status_loads_no_pandas(maia_data: str, tmp_path: Path) -> None:
+    out, dataset = write_output(str(tmp_path / "out"), maia_data, ["m"]), Dataset.open(Store(maia_data), "maia")
+    PlanStore(Store(out)).write(dataset, make_target(dataset, "m").prompts)
+    code = f"import sys; from jobs.cli.main import run; print(run(['status', {out!r}]), 'pandas' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
+    *_, counts, ending = run.stdout.splitlines()
+    assert counts.endswith(" done")
+    assert ending == "0 False"
 
 
 def test_chance_level_of_macro_f1_loads_no_scipy() -> None:

@@ -74,7 +74,7 @@ def _logged_side(spec: RunSpec, model: str, logged: Sequence[dict[str, Any]], la
     by_key: dict[Key, dict[str, Any]] = {}
     for row in logged:  # of several answers to a request the first counts, as where a log is scored
         by_key.setdefault((row["task"], row["setting"], row["sample_id"], row["variant"]), row)
-    rows = {key: row_of(_prediction(row), context) for key, row in by_key.items()}
+    rows = {key: row_of(_prediction(row), context.samples[row["sample_id"]], context) for key, row in by_key.items()}
     frame = scored_rows(rows, prompts.benchmark)
     column = next((name for name in RIGHT if name in frame), None)
     for index, key in enumerate(keys_of(frame)):

@@ -299,7 +299,7 @@ def _predictions(
         for raw in read_part(out, info).to_pylist():
             if raw["request_id"] in planned:
                 key, request = planned[raw["request_id"]]
-                rows[key] = row_of(raw, context)
+                rows[key] = row_of(raw, context.samples[raw["sample_id"]], context)
                 frames, decoding = raw.get("frames_used"), raw.get("decoding") or ""
                 sent[key] = replace(request, frames=frames, decoding=decoding)
     return rows, sent

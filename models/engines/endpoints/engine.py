@@ -182,6 +182,9 @@ class EndpointEngine:
             while True:
                 omitted = tuple(self.dialect.omitted)
                 group = self._cache.group(prefix)
+                if group and number:  # of a later unit: its first request may wait for this place
+                    self._window.leave()
+                    number = 0
                 async with group.turn() if group else nullcontext():
                     number = number or await self._window.enter(unit)
                     outcome, latency_s = await self._send(call, prefix, pictures, omitted, number)

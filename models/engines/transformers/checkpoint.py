@@ -35,6 +35,7 @@ from models.engines.transformers.model_config import (
 from models.engines.transformers.sharding import distributed_config, fit_heads
 from models.engines.transformers.window_attention import batch_windows
 from models.engines.weights import check_checkpoint, check_memory, free_host_bytes, known_bytes
+from models.environment import user_threads
 from models.errors import EngineUnreachableError
 from models.spec import ModelSpec
 
@@ -134,17 +135,17 @@ def _device(spec: ModelSpec) -> torch.device:
     if spec.device == "cuda" and not torch.cuda.is_available():
         raise EngineUnreachableError(f"{spec.model}: device cuda is set, but torch sees no GPU here")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # Ray gives a worker OMP_NUM_THREADS=1.
+    threads = user_threads()  # else all that is useful: Ray gives a worker OMP_NUM_THREADS=1
     if spec.device != "cpu" and torch.cuda.is_available():
         # For pixels, half of the cores that a GPU has here: loaders need the others.
         gpus = max(torch.cuda.device_count(), sum(1 for _ in _MACHINE_GPUS.glob("*")))
-        torch.set_num_threads(max(1, min(_MAX_PIXEL_THREADS, cores // (2 * gpus))))
+        torch.set_num_threads(threads or max(1, min(_MAX_PIXEL_THREADS, cores // (2 * gpus))))
         allocate_expandable(True)
         if spec.gpu_fraction < 1:
             torch.cuda.set_per_process_memory_fraction(spec.gpu_fraction)
         return torch.device("cuda", torch.cuda.current_device())
     # A model on the CPU is alone there and needs every core.
-    torch.set_num_threads(max(1, cores // _world_size()))
+    torch.set_num_threads(threads or max(1, cores // _world_size()))
     _keep_freed_memory()
     return torch.device("cpu")
 

@@ -32,6 +32,7 @@ from models.spec import ModelSpec
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
+_GPU_PICTURES = 16  # in one pass: alone a picture leaves most of a GPU idle
 _POOLED_BATCHES = 4  # batches of prefilled prompts from which one batch is kept full while answers end
 
 
@@ -61,7 +62,8 @@ class TransformersEngine:
         self.max_model_len = spec.limits.max_model_len or self._checkpoint.max_len  # tokens of prompt and answer
         self._model_name = spec.model
         self._ranks = join_ranks()
-        self._pictures = 1 if self._ranks else spec.pictures_per_prefill  # an error of one rank would end the group
+        # An error of one rank would end the group.
+        self._pictures = 1 if self._ranks else pictures_per_pass(spec, self._checkpoint.device)
         self._distinct_tokens: dict[str, int] = {}
         self.warnings = warn_of_emulation(self._checkpoint)
 
@@ -333,6 +335,11 @@ class TransformersEngine:
                 self._memory.shrink(rows)
             error.max_rows = self._memory.learnt_rows
             raise
+
+
+def pictures_per_pass(spec: ModelSpec, device: torch.device) -> int:
+    """Return how many pictures are prefilled in one pass: what the entry sets, else by device."""
+    return spec.pictures_per_prefill or (_GPU_PICTURES if device.type == "cuda" else 1)
 
 
 def _grouped(items: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:

@@ -79,7 +79,9 @@ class VLLMEngine:
             raise EngineUnreachableError(f"the model {spec.model} cannot be loaded by vllm: {error}") from error
         self._watch = CoreWatch(self._llm)
         self._has_warned = False
-        self._stream = PromptStream(self._llm, lora_request(spec))
+        config = getattr(getattr(self._llm.llm_engine, "vllm_config", None), "scheduler_config", None)
+        self._places: int = spec.batch_size or getattr(config, "max_num_seqs", None) or _PLACES
+        self._stream = PromptStream(self._llm, lora_request(spec), self._places)
         self._max_len: int = self._llm.model_config.max_model_len
         self._template: Any = self._processor
         self._placeholder: Callable[[str, int], str | None] | None = None
@@ -129,9 +131,7 @@ class VLLMEngine:
     @property
     def wanted_calls(self) -> int:
         """Return how many open calls keep its batches full: two for each place of a batch."""
-        config = getattr(getattr(self._llm.llm_engine, "vllm_config", None), "scheduler_config", None)
-        places: int = self._spec.batch_size or getattr(config, "max_num_seqs", None) or _PLACES
-        return 2 * places
+        return 2 * self._places
 
     def close(self) -> None:
         """End vLLM's processes and release the memory."""

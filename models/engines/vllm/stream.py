@@ -17,7 +17,7 @@ _GIVEN_UP = Failure(type="engine_error", message="vllm gave this prompt up, twic
 _SEEDS = 2**63
 _ATTEMPTS = 2
 """Of a prompt that vLLM gives up: it asks to send one again whose media its two processes do not both cache."""
-_ADDED_A_STEP = 8  # prompts whose media are preprocessed before the next outputs are handed out
+_ADDED_A_STEP = 8  # prompts that are preprocessed, where no place is free, before the next outputs are handed out
 _NO_ANSWER = ("error", "abort")  # finish reasons of a prompt that was not answered; its output holds no or half a text
 
 
@@ -46,8 +46,9 @@ class PromptStream:
     A thread of its own adds prompts and runs the engine's steps: vLLM's offline engine belongs to one thread.
     """
 
-    def __init__(self, llm: Any, lora: Any) -> None:
-        self._llm, self._lora = llm, lora
+    def __init__(self, llm: Any, lora: Any, places: int) -> None:
+        """`places` is the number of prompts that the engine computes together."""
+        self._llm, self._lora, self._places = llm, lora, places
         self._asks: SimpleQueue[_Ask | None] = SimpleQueue()
         self._open: dict[str, _Ask] = {}
         self._error: Exception | None = None
@@ -91,9 +92,10 @@ class PromptStream:
                 self._open.clear()
 
     def _next_asks(self) -> list[_Ask] | None:
-        """Return prompts that wait, a few at a time while others are answered; None at the end."""
+        """Return prompts that wait, as many as there are free places, or a few ahead of them; None at the end."""
         asks: list[_Ask] = []
-        while len(asks) < _ADDED_A_STEP:
+        most = max(_ADDED_A_STEP, self._places - len(self._open))
+        while len(asks) < most:
             try:
                 ask = self._asks.get(block=not asks and not self._open)
             except Empty:

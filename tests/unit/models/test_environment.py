@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -105,3 +108,23 @@ def test_ray_address_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ray_address() is None
     monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     assert ray_address() == "ray://head:10001"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's files")
+@pytest.mark.parametrize(("given", "threads"), [("", None), ("3", 3), ("0", None), ("many", None)])
+def test_users_threads_are_those_that_a_process_starts_with(given: str, threads: int | None) -> None:
+    code = (
+        "import os; os.environ['OMP_NUM_THREADS'] = '7'; from models import environment as e; print(e.user_threads())"
+    )
+    env = {**os.environ, "OMP_NUM_THREADS": given}
+    assert subprocess.check_output([sys.executable, "-c", code], env=env, text=True).strip() == str(threads)
+
+
+@pytest.mark.parametrize(("given", "policy"), [({}, "PASSIVE"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE")])
+def test_waiting_threads_of_the_engine_sleep(given: dict[str, str], policy: str) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    command = [sys.executable, "-c", "import models.engines.transformers.checkpoint"]
+    run = subprocess.run(
+        command, env={**env, **given, "OMP_DISPLAY_ENV": "TRUE"}, capture_output=True, text=True, check=True
+    )
+    assert f"OMP_WAIT_POLICY = '{policy}'" in run.stderr

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +96,19 @@ def test_log_shows_what_the_model_saw(whole: tuple[Path, dict[str, Any]]) -> Non
     clips = {path.stem for path in (folder / "media").iterdir()}
     assert {medium["sha256"] for medium in sample.metadata["media"]} <= clips
     assert len(clips) == 2
+
+
+def test_samples_are_written_in_parts(
+    out: str, folder: Path, whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobs.export.inspect_log._BUFFERED_SAMPLES", 3)
+    logs = exported(out, folder)
+    assert logs.keys() == whole[1].keys()
+    for name, log in logs.items():
+        both = zip(log.samples, whole[1][name].samples, strict=True)
+        assert all((a.uuid, a.output.completion, a.scores) == (b.uuid, b.output.completion, b.scores) for a, b in both)
+        names = zipfile.ZipFile(log.location).namelist()
+        assert sum("/summaries/" in name for name in names) == math.ceil(len(log.samples) / 3)
 
 
 def test_media_are_left_out_on_request(out: str, folder: Path) -> None:

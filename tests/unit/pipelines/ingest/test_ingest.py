@@ -13,13 +13,15 @@ from random import Random
 from typing import Any
 from unicodedata import normalize
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
 from pipelines.benchmarks import benchmark, benchmark_names
 from pipelines.benchmarks.records import MediaRef, Sample
 from pipelines.errors import DatasetError, SourceError
-from pipelines.ingest.dataset import Dataset, Manifest, media_path, write_shard
+from pipelines.ingest.dataset import Dataset, Manifest, SampleReader, media_path, write_shard
 from pipelines.ingest.ingest import IngestResult, ingest_benchmark
 from pipelines.ingest.source_folder import MAX_PATH, Folder, is_encodable
 from pipelines.storage.store import Store
@@ -273,3 +275,39 @@ def test_missing_folder_is_refused(tmp_path: Path) -> None:
 def test_half_a_surrogate_pair_is_not_encodable() -> None:
     assert is_encodable("caffè \U0001f600")
     assert not is_encodable("half \ud800")
+
+
+def dataset_of(samples: list[Sample], folder: Path, per_shard: int) -> Dataset:
+    store = Store(str(folder))
+    starts = range(0, len(samples), per_shard)
+    shards = [write_shard(store, f"samples/{start}.parquet", samples[start : start + per_shard]) for start in starts]
+    manifest = Manifest(
+        benchmark="maia", dataset_fingerprint="f", source="", samples=len(samples), rejected=0, media=0, media_bytes=0,
+        counts={}, shards=tuple(shards), notices=(),
+    )  # fmt: skip
+    return Dataset(store, manifest)
+
+
+@pytest.mark.parametrize("have_equal_hashes", [False, True])
+def test_samples_are_read_by_id(have_equal_hashes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if have_equal_hashes:
+        monkeypatch.setattr("pipelines.ingest.dataset._hashes", lambda ids: np.zeros(len(ids), np.int64))
+    samples = [replace(SAMPLE, sample_id=f"s{number}", data={"n": number}) for number in range(700)]
+    reader = SampleReader(dataset_of(samples, tmp_path, per_shard=300))
+    wanted = {"s0", "s299", "s300", "s599", "s699"}
+    assert reader.read({*wanted, "unknown"}) == {name: samples[int(name[1:])] for name in wanted}
+    assert reader.read(()) == {}
+    assert SampleReader(dataset_of([], tmp_path, per_shard=1)).read({"s0"}) == {}
+
+
+def test_only_row_groups_of_wanted_samples_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [replace(SAMPLE, sample_id=f"s{number}") for number in range(700)]
+    reader, groups = SampleReader(dataset_of(samples, tmp_path, per_shard=300)), list[int]()
+    read = pq.ParquetFile.read_row_groups
+    monkeypatch.setattr(
+        pq.ParquetFile,
+        "read_row_groups",
+        lambda file, numbers, **kwargs: groups.extend(numbers) or read(file, numbers, **kwargs),
+    )
+    reader.read({"s130", "s140", "s310"})
+    assert groups == [1, 0]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 
 from models.media_sampling import uniform_indices
 from models.messages import Media
 from pipelines.errors import DecodeError
+from pipelines.media import decode_worker
 from pipelines.media.decoder import DECODERS, Decoder
-from tests.support.clip_corpus import CLIPS, Clip, set_matrix, write
-from tests.support.maia_source import HEIGHT, WIDTH
+from pipelines.media.video_containers import detect_container
+from tests.support.clip_corpus import CLIPS, FRAMES, Clip, set_matrix, write
+from tests.support.maia_source import HEIGHT, WIDTH, frame_of
 from tests.support.paths import SHARED_DATA
 from tests.support.turns import in_turns
 
@@ -85,6 +88,87 @@ def test_decord_is_trusted_where_it_is_right(tmp_path: Path) -> None:
                 trusted[clip.name] = decoder.checked_decoders(write(clip, tmp_path), Media("video", "", CHECKED))[1]
     assert trusted["h264-plain.mp4"] == trusted["h264.mkv"] == DECODERS
     assert trusted["h264-cut-5.mp4"] == trusted["h264.ts"] == ("pyav",)
+
+
+SOUGHT = {
+    clip.name
+    for clip in CLIPS
+    if clip.name.endswith((".mp4", ".mov")) and not clip.skipped  # frames before an edit list's start are not counted
+}
+
+
+@pytest.mark.parametrize("clip", [clip for clip in CLIPS if not clip.audio_cover], ids=lambda clip: clip.name)
+def test_seeking_shows_the_frames_of_a_whole_pass_or_refuses(
+    clip: Clip, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(clip, tmp_path)
+    request = {
+        "kind": "video",
+        "path": str(path),
+        "change": "",
+        "max_pixels": None,
+        "container": detect_container(path),
+    }
+    with pytest.raises(ValueError, match=r"fewer than 1000 frames|cannot be counted"):
+        decode_worker.decode({**request, "frames": 8, "decoder": "seek"})
+    monkeypatch.setattr(decode_worker, "LONG_CLIP", FRAMES)
+    refused = set()
+    for count in (1, 5, 8, FRAMES):
+        whole, expected = decode_worker.decode({**request, "frames": count, "decoder": "pyav"})
+        try:
+            header, pixels = decode_worker.decode({**request, "frames": count, "decoder": "seek"})
+        except ValueError as error:
+            assert "cannot be" in str(error)
+            refused.add(count)
+        else:
+            assert header == whole
+            assert np.array_equal(pixels, expected)
+    assert (not refused) == (clip.name in SOUGHT)
+
+
+@pytest.fixture(scope="module")
+def long_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clip with a key frame in 250."""
+    path, frames = tmp_path_factory.mktemp("long") / "long.mp4", decode_worker.LONG_CLIP
+    with av.open(str(path), "w") as opened:
+        stream = opened.add_stream("libx264", rate=25)
+        stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+        stream.options = {"g": "250", "keyint_min": "250", "preset": "ultrafast"}
+        for index in range(frames):
+            opened.mux(stream.encode(av.VideoFrame.from_ndarray(frame_of(index % 60), format="rgb24")))
+        opened.mux(stream.encode())
+    return path
+
+
+def test_long_clip_is_decoded_by_seeking(long_clip: Path) -> None:
+    media = Media("video", "", CHECKED)
+    with Decoder() as decoder:
+        whole = decoder.decode_file(long_clip, media, None, ["pyav"])
+        for decoders in (DECODERS, ["decord"]):  # as of a clip in the manifest, and without PyAV's whole pass
+            sought = decoder.decode_file(long_clip, media, None, decoders)
+            assert np.array_equal(sought.pixels, whole.pixels)
+            assert (sought.seconds, sought.fps, sought.total_frames) == (
+                whole.seconds,
+                whole.fps,
+                decode_worker.LONG_CLIP,
+            )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_long_clip_shows_the_frames_of_a_whole_pass(seed: int, long_clip: Path, tmp_path: Path) -> None:
+    content, random = bytearray(long_clip.read_bytes()), np.random.default_rng(seed)
+    start = content.index(b"mdat")
+    for place in random.integers(start + 2000, content.index(b"moov") - 2000, 3):
+        content[place] ^= 0x55
+    (tmp_path / "damaged.mp4").write_bytes(content)
+    media = Media("video", "", CHECKED)
+    with Decoder() as decoder:
+        try:
+            checked, decoders = decoder.checked_decoders(tmp_path / "damaged.mp4", media)
+        except DecodeError:
+            return  # refused
+        shown = decoder.decode_file(tmp_path / "damaged.mp4", media, None, decoders)
+    assert np.array_equal(checked.pixels, shown.pixels)
 
 
 @pytest.mark.full

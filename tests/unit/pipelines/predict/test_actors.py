@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.predict import actors
 from pipelines.predict.actors import EngineActor
+from pipelines.predict.open_units import OpenUnits
 
 
 class Pipeline:
@@ -25,7 +26,8 @@ class Pipeline:
     def prepare(self, loaded: Any) -> None:
         self.note(f"prepared {loaded.unit.part}")
 
-    def answer(self, loaded: Any) -> Any:
+    def answer(self, loaded: Any, rows: Any = None) -> Any:
+        del rows
         self.note(f"answering {loaded.unit.part}")
         assert self.may_answer[loaded.unit.part].wait(60)
         return SimpleNamespace(unit=loaded.unit)
@@ -42,7 +44,8 @@ class Pipeline:
 
 def replica(monkeypatch: pytest.MonkeyPatch, *, prepares: bool) -> tuple[EngineActor, Pipeline]:
     def unit(name: str) -> Any:
-        return SimpleNamespace(unit=SimpleNamespace(part=name, requests=1, retried=True))
+        described = SimpleNamespace(part=name, requests=1, retried=True)
+        return SimpleNamespace(unit=described, requests=[name], ready=[], media={})
 
     monkeypatch.setattr(actors, "unpack_units", lambda batch: map(unit, batch))
     monkeypatch.setattr(actors, "pack_answers", lambda answered: [item.unit.part for item in answered])
@@ -75,3 +78,29 @@ def test_replica_on_the_cpu_prepares_nothing(monkeypatch: pytest.MonkeyPatch) ->
         event.set()
     assert [*actor(["a1", "a2"])] == [["a1", "a2"]]
     assert pipeline.events == ["answering a1", "answering a2"]
+
+
+def test_units_of_an_engine_that_takes_several_are_answered_at_once_and_yielded_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    actor, pipeline = replica(monkeypatch, prepares=False)
+    pipeline.wanted_calls, begun = 3, set[str]()
+    actor._open_units = OpenUnits(pipeline)  # type: ignore[arg-type]
+    actor._state = SimpleNamespace(was_begun=begun.__contains__)  # type: ignore[assignment]
+    with ThreadPoolExecutor(2) as calls:
+        first = calls.submit(lambda: [*actor(["a1", "a2"])])
+        second = calls.submit(lambda: [*actor(["b1"])])
+        pipeline.wait_for("answering a1", "answering a2", "answering b1")
+        for name in ("b1", "a2", "a1"):
+            pipeline.may_answer[name].set()
+        assert (first.result(60), second.result(60)) == ([["a1", "a2"]], [["b1"]])
+    pipeline.events.clear()
+    pipeline.may_answer["a1"].clear()
+    begun.add("a2")  # its engine died
+    with ThreadPoolExecutor(1) as calls:
+        again = calls.submit(lambda: [*actor(["a1", "a2", "b1"])])
+        pipeline.wait_for("answering a1")
+        assert pipeline.events == ["answering a1"], "the one that may kill is alone"
+        pipeline.may_answer["a1"].set()
+        assert again.result(60) == [["a1", "a2", "b1"]]
+    assert pipeline.events == ["answering a1", "answering a2", "answering b1"]

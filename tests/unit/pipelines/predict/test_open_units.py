@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from models.engines.endpoints import health
 from models.spec import ModelSpec
+from pipelines.errors import ModelUnavailableError
 from pipelines.plan.context import SweepContext
 from pipelines.plan.planner import plan_sweep
 from pipelines.plan.run_spec import RunSpec
@@ -22,7 +24,7 @@ from pipelines.predict.stage import model_job
 from pipelines.storage.parts import iter_parts, part_folder
 from pipelines.storage.store import Store
 from tests.support.endpoint import ScriptedEndpoint
-from tests.support.endpoint_script import EndpointRequest, Say
+from tests.support.endpoint_script import EndpointRequest, Say, Status
 
 ONE_STEP = ("lm", "vlm")
 
@@ -130,6 +132,20 @@ def test_interrupt_loses_no_answer_and_a_resumed_run_asks_for_the_rest(vague_dat
     assert {*ids.values()} == {1}
     assert len(ids) == 30 + asked == counted(receipts)
     assert ids.keys() > {*first}
+
+
+def test_endpoint_that_goes_away_leaves_what_it_has_answered(
+    vague_data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "STREAK_LIMIT", 8)
+    receipts = list[Receipt]()
+    with ScriptedEndpoint(lambda request: Say(text="A") if request.number < 20 else Status(status=401)) as endpoint:
+        job = job_of(vague_data, tmp_path, entry(endpoint, concurrency=4, retries=0), ONE_STEP)
+        with pytest.raises(ModelUnavailableError, match="no answer to 8 consecutive calls"):
+            run_in_process(job, receipts.append)
+    assert len(stored(tmp_path)) == counted(receipts) >= 20
+    answered = sum(count for receipt in receipts for (_, _, status), count in receipt.counts.items() if status == "ok")
+    assert answered == 20
 
 
 def interrupt_once() -> Callable[[], None]:

@@ -127,13 +127,13 @@ def read(name: str, reply: str) -> tuple[str | None, str | None]:
     """Return the row's output and the answer that is read from it."""
     definition, (task, setting, variant) = benchmark(name), TASKS[name]
     prompts = SimpleNamespace(benchmark=definition, seed=0)
-    context = SimpleNamespace(prompts=prompts, samples=SAMPLES, labelled=())
+    context = SimpleNamespace(prompts=prompts, labelled=())
     raw: dict[str, Any] = {
         **dict.fromkeys(("error", "steps", "given", "prompt_version", "finish_reason")), "request_id": "r",
         "model": "m", "task": task, "setting": setting, "variant": variant, "sample_id": name, "status": "ok",
         "output": reply,
     }  # fmt: skip
-    row = row_of(raw, cast("ScoringContext", context))
+    row = row_of(raw, SAMPLES[name], cast("ScoringContext", context))
     return row.output, definition.reading(row).answer
 
 

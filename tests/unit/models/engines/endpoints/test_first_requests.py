@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -61,6 +62,28 @@ class TestProvider:
             units = [threads.submit(ask, at, about(CLIP, 30, name)) for name in "ab"]
             assert [kinds(unit.result()) for unit in units] == [["answer"] * 30] * 2
         assert provider.cached == 59 * 3200
+
+    def test_group_that_forms_while_its_calls_back_off_ends(self) -> None:
+        """Calls that keep their places, and wait for a first request of a later unit, leave it one."""
+        failed, second = threading.Event(), threading.Event()
+
+        def script(request: EndpointRequest) -> Action | str:
+            if "question a" in request.text and not failed.is_set():
+                failed.set()
+                assert second.wait(30)
+                return Status(status=500)
+            return "A"
+
+        with rig(script, price=PRICE, concurrency=1) as at, ThreadPoolExecutor(2) as threads:
+            ask(at, about(PICTURE, 1, "first"))
+            first = threads.submit(ask, at, about(CLIP, 1, "a"))
+            assert failed.wait(30)
+            later = threads.submit(ask, at, about(CLIP, 4, "b"))
+            while at.engine._cache.group(prefixes_of(about(CLIP, 1, "b"))[0]) is None:
+                threading.Event().wait(0.01)
+            second.set()
+            assert kinds(first.result(30)) == ["answer"]
+            assert kinds(later.result(30)) == ["answer"] * 4
 
     def test_leader_that_is_refused_hands_on_and_no_row_is_lost(self) -> None:
         def script(request: EndpointRequest) -> Action | str:

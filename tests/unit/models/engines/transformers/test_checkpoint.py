@@ -173,6 +173,16 @@ def test_adapter_without_weights_is_reported(folder: Path, tmp_path: Path) -> No
         TransformersEngine(spec_of(folder, adapter=str(tmp_path)))
 
 
+@pytest.mark.parametrize(("given", "threads"), [(None, 12), (3, 3)])
+def test_users_number_of_threads_holds(given: int | None, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+    monkeypatch.setattr(checkpoint.os, "sched_getaffinity", lambda _: range(12))
+    monkeypatch.setattr(checkpoint, "user_threads", lambda: given)
+    monkeypatch.setattr(torch, "set_num_threads", numbers.append)
+    checkpoint._device(ModelSpec(engine="transformers", model="m", device="cpu"))
+    assert numbers == [threads]
+
+
 @pytest.mark.parametrize(("cores", "visible", "nodes", "threads"), [(96, 1, 8, 6), (16, 1, 0, 8), (2, 4, 4, 1)])
 def test_process_on_a_gpu_has_threads_for_pixels(
     cores: int, visible: int, nodes: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -182,6 +192,7 @@ def test_process_on_a_gpu_has_threads_for_pixels(
     numbers: list[int] = []
     settings: list[str] = []
     monkeypatch.setattr(checkpoint, "_MACHINE_GPUS", tmp_path)
+    monkeypatch.setattr(checkpoint, "user_threads", lambda: None)
     monkeypatch.setattr(checkpoint.os, "sched_getaffinity", lambda _: range(cores))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: visible)

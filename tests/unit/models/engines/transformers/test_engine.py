@@ -15,9 +15,11 @@ import torch
 
 from models.engines.base import prepare
 from models.engines.frame_reduction import FrameReductionEngine
+from models.engines.transformers.engine import pictures_per_pass
 from models.engines.transformers.packed.kv_cache import PackedSequences
 from models.engines.transformers.packed.model import PackedModel
 from models.messages import Answer, Call
+from models.spec import ModelSpec
 from tests.support.checkpoints import ARCHITECTURES, RECENT_ARCHITECTURES
 from tests.support.turns import ONE_OF_EACH_PATH, in_turns
 from tests.unit.models.engines.conftest import Checkpoints, ReferenceAnswers
@@ -115,6 +117,14 @@ def test_pictures_in_one_pass_give_the_same_answers(
     assert engine.warnings == ()
     assert max(rows) == most
     assert len(PICTURES) - 3 == sum(isinstance(r.outcome, Answer) and r.outcome.cached_tokens > 0 for r in replies)
+
+
+@pytest.mark.parametrize(
+    ("given", "device", "pictures"), [(None, "cpu", 1), (None, "cuda", 16), (4, "cpu", 4), (1, "cuda", 1)]
+)
+def test_number_of_pictures_in_a_pass_is_chosen_by_device(given: int | None, device: str, pictures: int) -> None:
+    spec = ModelSpec(engine="transformers", model="m", pictures_per_prefill=given)
+    assert pictures_per_pass(spec, torch.device(device)) == pictures
 
 
 @pytest.mark.full
