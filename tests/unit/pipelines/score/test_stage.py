@@ -161,18 +161,15 @@ def test_a_row_keeps_the_content_of_a_box_that_is_an_answer() -> None:
 
 def test_official_scores_are_of_the_reply_as_it_came() -> None:
     definition = table_benchmark(TableDefinition(name="t", kind="text", scorers={"text": "exact"}))
-    context = SimpleNamespace(
-        prompts=SimpleNamespace(benchmark=definition, seed=0),
-        samples={"a": Sample(sample_id="a", data={"question": "q", "answers": ["Model 3"]})},
-        labelled=(),
-    )
+    sample = Sample(sample_id="a", data={"question": "q", "answers": ["Model 3"]})
+    context = SimpleNamespace(prompts=SimpleNamespace(benchmark=definition, seed=0), labelled=())
     for reply, official in (("**Model 3**", 0.0), ("<think>So Model 3</think>Model 3", 1.0), ("Model 3", 1.0)):
         raw: dict[str, Any] = {
             **dict.fromkeys(("error", "steps", "given", "prompt_version", "finish_reason")), "request_id": "r",
             "model": "m", "task": "text", "setting": "default", "variant": "", "sample_id": "a", "status": "ok",
             "output": reply,
         }  # fmt: skip
-        values = definition.reading(row_of(raw, cast("ScoringContext", context))).values
+        values = definition.reading(row_of(raw, sample, cast("ScoringContext", context))).values
         assert (values["correct"], values["official_score"]) == (1.0, official)
 
 
