@@ -207,28 +207,36 @@ class EngineActor:
     def _streamed(self, units: Iterator[Loaded], *, has_many: bool) -> Iterator[AnsweredUnit]:
         """Answer units in threads, for an engine that takes several at once; yield them in their order.
 
-        One at which an engine died is answered alone: what kills it again is then the cause.
+        One at which an engine died is answered alone: what kills it again is then the cause. Where the model becomes
+        unavailable, what was answered until then comes first: the run ends with the other units.
         """
-        answers = deque[tuple[Loaded, Future[AnsweredUnit] | None]]()
-        for loaded in units:
-            if self._is_stored(loaded, has_many=has_many):
-                answers.append((loaded, None))
-                continue
-            is_alone = self._state.was_begun(loaded.unit.part)
-            with self._turn:  # in the order of their batches
-                while not self._open_units.wait(partial(self._open_units.has_room, is_alone=is_alone), ROOM_LOOK_S):
-                    pass
-                with worker_log_context(self._log_fields, part=loaded.unit.part):
-                    future = self._open_units.start(loaded, lambda answered, _: answered, is_alone=is_alone)
-            answers.append((loaded, future))
-            while answers and (answers[0][1] is None or answers[0][1].done()):
-                yield self._result(*answers.popleft())
-        while answers:
-            yield self._result(*answers.popleft())
+        answers, failed = deque[tuple[Loaded, Future[AnsweredUnit] | None]](), list[AnsweredUnit]()
+        for loaded in chain(units, [None]):
+            if loaded is not None:
+                is_stored = self._is_stored(loaded, has_many=has_many)
+                answers.append((loaded, None if is_stored else self._start(loaded)))
+            while answers and (loaded is None or answers[0][1] is None or answers[0][1].done()):
+                result = self._result(*answers.popleft())
+                if result.fatal:
+                    failed.append(result)
+                else:
+                    yield result
+        yield from failed
+
+    def _start(self, loaded: Loaded) -> Future[AnsweredUnit]:
+        """Begin to answer a unit once there is room for it, in the order of the batches."""
+        has_room = partial(self._open_units.has_room, is_alone=self._state.was_begun(loaded.unit.part))
+        with self._turn:
+            while not self._open_units.wait(has_room, ROOM_LOOK_S):
+                pass
+            with worker_log_context(self._log_fields, part=loaded.unit.part):
+                return self._open_units.start(loaded, lambda answered, _: answered, **has_room.keywords)
 
     def _result(self, loaded: Loaded, future: Future[AnsweredUnit] | None) -> AnsweredUnit:
         if future is None:
             return AnsweredUnit(unit=loaded.unit, is_committed=True)
+        if future.exception() is None:
+            return future.result()
         return self._ended(loaded, future.result)
 
     def _save(self) -> None:

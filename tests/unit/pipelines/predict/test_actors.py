@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from models.errors import EngineUnreachableError
 from pipelines.predict import actors
 from pipelines.predict.actors import EngineActor
 from pipelines.predict.open_units import OpenUnits
@@ -30,7 +31,7 @@ class Pipeline:
         del rows
         self.note(f"answering {loaded.unit.part}")
         assert self.may_answer[loaded.unit.part].wait(60)
-        return SimpleNamespace(unit=loaded.unit)
+        return SimpleNamespace(unit=loaded.unit, fatal="")
 
     def note(self, event: str) -> None:
         with self.changed:
@@ -104,3 +105,24 @@ def test_units_of_an_engine_that_takes_several_are_answered_at_once_and_yielded_
         pipeline.may_answer["a1"].set()
         assert again.result(60) == [["a1", "a2", "b1"]]
     assert pipeline.events == ["answering a1", "answering a2", "answering b1"]
+
+
+def test_what_was_answered_comes_before_the_end_of_an_unavailable_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    actor, pipeline = replica(monkeypatch, prepares=False)
+    pipeline.wanted_calls = 3
+    actor._open_units = OpenUnits(pipeline)  # type: ignore[arg-type]
+    actor._state = SimpleNamespace(was_begun=lambda _: False)  # type: ignore[assignment]
+    answer = pipeline.answer
+
+    def refuse_first(loaded: Any, rows: Any = None) -> Any:
+        if loaded.unit.part == "a1":
+            assert pipeline.may_answer["b1"].wait(60)
+            raise EngineUnreachableError("gone")
+        return answer(loaded, rows)
+
+    monkeypatch.setattr(pipeline, "answer", refuse_first)
+    monkeypatch.setattr(actor._open_units, "save", lambda **_: None)
+    for name in ("a2", "b1"):
+        pipeline.may_answer[name].set()
+    assert [*actor(["a1", "a2", "b1"])] == [["a2", "b1", "a1"]]
+    assert actor._fatal == "gone"
