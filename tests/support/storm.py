@@ -57,16 +57,6 @@ class FaultScript:
         return Say(text=f"answer {index}", delay_s=0.5 if drawn > 0.995 else 0.02)
 
 
-def paused(refused: list[float], end: float) -> float:
-    """Return the seconds up to `end` in which the endpoint had asked for a pause."""
-    total, until = 0.0, float("-inf")
-    for at in sorted(refused):
-        if at < end:
-            total += max(0.0, min(at + PAUSE_S, end) - max(at, until))
-            until = max(until, at + PAUSE_S)
-    return total
-
-
 def _calm(times: list[float], refused: list[float]) -> float:
     """Return tries a second in the longest stretch without a 429; client and endpoint share one process here."""
     edges = [times[0], *sorted(refused), times[-1]]
@@ -96,9 +86,7 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
     # The last twentieth waits for its own retries and is no measure of the pace.
     times = sorted(request.at for request in endpoint.requests)
     bulk = times[: len(times) * 19 // 20]
-    span = bulk[-1] - bulk[0] - paused(script.refused, bulk[-1])
     calm = _calm(bulk, script.refused)
-    whole = seconds - paused(script.refused, times[-1])
     return {
         "rows": len(replies),
         "distinct": len({reply.call_id for reply in replies}),
@@ -113,10 +101,7 @@ def figures(count: int, per_minute: float, *, storms: tuple[range, ...]) -> dict
         "tries": len(endpoint.requests),
         "billed": script.billed,
         "seconds": round(seconds, 1),
-        "paused": round(paused(script.refused, times[-1]), 1),
-        "share_of_the_pace": round((len(bulk) - 1) / (span * per_minute / 60), 3),
         "share_between_storms": round(calm / (per_minute / 60), 3),
-        "share_from_call_to_last_answer": round(len(times) / (whole * per_minute / 60), 3),
         "processor_ms_a_try": round(1000 * cpu / len(times), 2),
         "dollars": round(engine.spent, 6),
     }
