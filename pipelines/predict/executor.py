@@ -304,7 +304,7 @@ def run_in_process(
     """Run a job's units in this process, for an engine that can neither end nor stall it.
 
     A replica answers as many units at once as keep its engine busy. What is answered is committed when its unit is
-    whole, 30 s after its first answer, or when an exception ends the run, such as an interrupt.
+    whole, at most 30 s later if it is not, or when an exception ends the run, such as an interrupt.
 
     `note` gets sentences on how many rows of unfinished units are answered.
 

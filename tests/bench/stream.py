@@ -179,7 +179,7 @@ def drawn(lines: dict[str, list[tuple[float, float]]]) -> str:
     for number, (name, line) in enumerate(lines.items()):
         points = " ".join(f"{60 + 620 * at / most_s:.1f},{250 - 220 * value / most:.1f}" for at, value in line)
         parts.append(f'<polyline fill="none" stroke="{colours[number]}" stroke-width="1.5" points="{points}"/>')
-        parts.append(f'<text x="{440}" y="{20 + 18 * number}" fill="{colours[number]}">{name}</text>')
+        parts.append(f'<text x="{60 + 200 * number}" y="16" fill="{colours[number]}">{name}</text>')
     axis = [
         f'<text x="52" y="{254 - 220 * share:.0f}" text-anchor="end">{most * share:.0f}</text>' for share in (0, 0.5, 1)
     ]
